@@ -73,8 +73,8 @@ TEST(Random, NormalHasTheNormalDistribution) {
   double worst = 0;
   for (int i = 0; i < kDraws; ++i) {
     const double cdf = 0.5 * std::erfc(-values[i] / std::sqrt(2.0));
-    worst = std::max({worst, std::abs(cdf - double(i) / kDraws),
-                      std::abs(cdf - double(i + 1) / kDraws)});
+    worst = std::max(
+        {worst, std::abs(cdf - double(i) / kDraws), std::abs(cdf - double(i + 1) / kDraws)});
   }
   EXPECT_LT(worst, 2.5 / std::sqrt(double(kDraws)));
 }
