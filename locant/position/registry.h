@@ -28,4 +28,7 @@ std::vector<std::string> scheme_names();
 // std::invalid_argument, which says what exists.
 std::unique_ptr<Scheme> make_scheme(std::string_view specification);
 
+// A scheme with its default options; null if there is none of that name.
+std::unique_ptr<Scheme> make_default_scheme(std::string_view name);
+
 }  // namespace locant

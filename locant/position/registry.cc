@@ -1,0 +1,72 @@
+// The list of schemes: one line each, in the order in which they are shown.
+#include "locant/position/registry.h"
+
+#include "locant/base/check.h"
+#include "locant/position/nope.h"
+
+namespace locant {
+namespace {
+
+struct Entry {
+  std::string name;
+  SchemeFactory factory;
+};
+
+template <class SchemeType>
+Entry built_in(std::string name) {
+  return {std::move(name), [] { return std::make_unique<SchemeType>(); }};
+}
+
+std::vector<Entry>& entries() {
+  static std::vector<Entry> list{
+      built_in<Nope>("nope"),
+  };
+  return list;
+}
+
+const Entry* find(std::string_view name) {
+  for (const Entry& entry : entries()) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void register_scheme(std::string name, SchemeFactory factory) {
+  if (!factory) fail("register_scheme", "the factory of '", name, "' is empty");
+  if (find(name)) fail("register_scheme", "the name '", name, "' is taken");
+  const ParsedSpecification parsed = parse_specification(name);
+  const auto scheme = factory();
+  if (!scheme || scheme->name() != name || parsed.name != name) {
+    fail("register_scheme", "'", name, "' must be the name() of what its factory makes, got '",
+         scheme ? scheme->name() : "nothing", "'");
+  }
+  entries().push_back({std::move(name), std::move(factory)});
+}
+
+std::vector<std::string> scheme_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries()) names.push_back(entry.name);
+  return names;
+}
+
+std::unique_ptr<Scheme> make_default_scheme(std::string_view name) {
+  const Entry* entry = find(name);
+  return entry ? entry->factory() : nullptr;
+}
+
+std::unique_ptr<Scheme> make_scheme(std::string_view specification) {
+  const ParsedSpecification parsed = parse_specification(specification);
+  auto scheme = make_default_scheme(parsed.name);
+  if (!scheme) {
+    std::string known;
+    for (const Entry& entry : entries()) known += (known.empty() ? "" : ", ") + entry.name;
+    fail("scheme", "there is no scheme '", parsed.name, "'; there are: ", known);
+  }
+  set_options(*scheme, parsed.options);
+  scheme->check();
+  return scheme;
+}
+
+}  // namespace locant
