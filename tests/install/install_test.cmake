@@ -57,6 +57,13 @@ elseif(WAY STREQUAL "pkg_config")
   run(${CXX} -std=c++20 -O2 -Wall -Wextra -Werror ${SOURCE_DIR}/examples/hello_attention.cc ${flags}
     -o ${WORK_DIR}/hello)
   check_hello(${WORK_DIR}/hello)
+  # Each header compiles by itself and includes only what is installed.
+  file(GLOB_RECURSE headers "${prefix}/include/locant/*.h")
+  list(FILTER headers INCLUDE REGEX "/locant/(base|simd|position|attention)/")
+  if(NOT headers)
+    message(FATAL_ERROR "no headers were installed")
+  endif()
+  run(${CXX} -std=c++20 -fsyntax-only ${flags} -x c++ ${headers})
 elseif(WAY STREQUAL "subdirectory")
   run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/install/subdirectory -B ${WORK_DIR}/build ${configure_options}
     -DLOCANT_SOURCE_DIR=${SOURCE_DIR})
