@@ -1,0 +1,80 @@
+// The public edge: what a call must satisfy, and the facts every implementation needs of a checked
+// call (sizes, positions, final scale). Below this edge nothing is checked again.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "locant/attention/attention.h"
+
+namespace locant::attention {
+
+// Whether key position - query position is kept by the causal mask and the window. The one place
+// where that rule is written for scalar code.
+inline bool keeps(const Options& options, int64_t distance) {
+  if (options.causal && distance > 0) return false;
+  if (options.window.left >= 0 && distance < -options.window.left) return false;
+  if (options.window.right >= 0 && distance > options.window.right) return false;
+  return true;
+}
+
+// A checked call. Owns the default positions; views stay valid while it lives (also when moved).
+struct Problem {
+  int64_t B = 0, H = 0, Hk = 0, Q = 0, K = 0, D = 0, Dv = 0;
+  double scale = 1;  // options.scale (default 1/sqrt(D)) times terms.scale_factor
+  Options options;
+  // Always given, [B, Q] and [B, K]; stride 0 over the batch where all sequences share them.
+  View<const int64_t, 2> q_positions, k_positions;
+  bool consecutive = false;  // default positions: key j at j, query i at first_query + i
+  int64_t first_query = 0;   // max(0, K - Q); meaningful when consecutive
+
+  int64_t group() const { return H / Hk; }  // query heads per key head
+  bool empty() const { return B == 0 || Q == 0; }
+
+  Problem() = default;
+  Problem(Problem&&) = default;
+  Problem& operator=(Problem&&) = default;
+
+ private:
+  std::vector<int64_t> storage_;
+  template <class T>
+  friend Problem resolve(const Inputs<T>&, const Terms<T>&, const Options&);
+};
+
+// Sizes, positions and scale of a call, unchecked. T: float, double, std::complex<double>.
+template <class T>
+Problem resolve(const Inputs<T>& inputs, const Terms<T>& terms, const Options& options);
+
+// Throw std::invalid_argument with every reason at once. T: float, double.
+template <class T>
+void check_forward(const Inputs<T>& inputs, const Terms<T>& terms, const Options& options,
+                   const Outputs<T>& outputs);
+template <class T>
+void check_backward(const Inputs<T>& inputs, const Terms<T>& terms, const Options& options,
+                    const Outputs<const T>& outputs, View<const T, 4> out_gradient,
+                    const Gradients<T>& gradients);
+
+// Memory one view spans, for overlap(): where it starts, and per dimension extent and stride in bytes.
+struct Extent {
+  uintptr_t start = 0;
+  struct Dimension {
+    int64_t extent, stride;
+  };
+  std::vector<Dimension> dimensions;  // the last one is the element itself: {sizeof(T), 1}
+};
+
+template <class T, int N>
+Extent extent_of(const View<T, N>& view) {
+  Extent extent{reinterpret_cast<uintptr_t>(view.data), {}};
+  for (int n = 0; n < N; ++n) {
+    extent.dimensions.push_back({view.shape[n], view.stride[n] * static_cast<int64_t>(sizeof(T))});
+  }
+  extent.dimensions.push_back({static_cast<int64_t>(sizeof(T)), 1});
+  return extent;
+}
+
+// Whether two views share a byte. Interleaved views (q, k and v packed in one array) are told apart
+// exactly; only after very many branches, which no layout in use needs, the answer is a cautious yes.
+bool overlap(const Extent& a, const Extent& b);
+
+}  // namespace locant::attention
