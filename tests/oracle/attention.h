@@ -22,12 +22,13 @@ struct Attention {
   Matrix scaled;                      // [Lq][Lk], added inside the scale
   Matrix unscaled;                    // [Lq][Lk], added after the softcap
   std::vector<double> scaled_keys;    // [Lk], one number per key, inside the scale
-  std::vector<double> unscaled_keys;  // [Lk], after the softcap
+  std::vector<double> unscaled_keys;  // [Lk], after the softcap; -infinity masks the key, whatever
+                                      // k and v hold
   Matrix value_table;                 // rows added to the values ...
   IndexMatrix value_index;            // ... by (query, key); -1: none
 
   // Mask: by position, never by place in the array.
-  Positions query_positions;  // empty: the last Lq of Lk consecutive ones
+  Positions query_positions;  // empty: Lk - Lq ... Lk - 1, from 0 when Lq > Lk
   Positions key_positions;    // empty: 0, 1, ...
   bool causal = false;        // keep j <= i
   std::int64_t window_left = -1;   // keep j >= i - left; negative: no limit
@@ -50,8 +51,9 @@ inline Positions default_key_positions(const Attention& a) {
   return a.key_positions.empty() ? consecutive(a.k.rows) : a.key_positions;
 }
 inline Positions default_query_positions(const Attention& a) {
-  return a.query_positions.empty() ? consecutive(a.q.rows, a.k.rows - a.q.rows)
-                                   : a.query_positions;
+  return a.query_positions.empty()
+             ? consecutive(a.q.rows, std::max(0, a.k.rows - a.q.rows))
+             : a.query_positions;
 }
 
 inline AttentionResult attention(const Attention& a) {
@@ -103,8 +105,9 @@ inline AttentionResult attention(const Attention& a) {
       if (a.window_right >= 0 && distance > a.window_right) keep = false;
       if (!a.key_allowed.empty() && a.key_allowed.at(key) == 0) keep = false;
       if (!a.allowed.empty() && a.allowed(i, j) == 0) keep = false;
+      if (!a.unscaled_keys.empty() && a.unscaled_keys[key] == none) keep = false;
       r.logits(i, j) = keep ? score : none;
-      size[key] = keep && std::isfinite(absolute) ? absolute : 0;
+      size[key] = keep ? absolute : 0;
       top = std::max(top, r.logits(i, j));
     }
     if (top == none) continue;  // nothing to see: zeros
@@ -117,6 +120,7 @@ inline AttentionResult attention(const Attention& a) {
       mean_size += r.weights(i, j) * size[static_cast<std::size_t>(j)];
     }
     for (int j = 0; j < lk; ++j) {
+      if (r.logits(i, j) == none) continue;
       const double p = r.weights(i, j);
       for (int c = 0; c < dv; ++c) {
         double value = a.v(j, c);

@@ -27,8 +27,10 @@ inline std::int64_t deberta_log_bucket(std::int64_t x, int buckets, int max_posi
   const double whole_ratio = static_cast<double>(max_position - 1) / mid;
   std::int64_t log_part = 0;
   if (rule == DebertaRule::kExact) {
-    // Smallest t with (|x|/mid)^(mid - 1) <= ((M - 1)/mid)^t.
-    int t = 0;
+    // Smallest t with (|x|/mid)^(mid - 1) <= ((M - 1)/mid)^t, starting from a guess below it.
+    int t = static_cast<int>(std::log(static_cast<double>(size) / mid) / std::log(whole_ratio) *
+                             (mid - 1)) - 1;
+    if (t < 0) t = 0;
     while (compare_powers(static_cast<int>(size), mid - 1, max_position - 1, t, mid) > 0) ++t;
     log_part = t;
   } else if (rule == DebertaRule::kFloat64) {

@@ -20,10 +20,14 @@ enum class T5Rule {
 // The part above max_exact: trunc( ln(n/max_exact) / ln(max_distance/max_exact) * steps ).
 inline int t5_log_steps(int n, int max_exact, int max_distance, int steps, T5Rule rule) {
   if (rule == T5Rule::kExact) {
-    // Largest t with (n/max_exact)^steps >= (max_distance/max_exact)^t.
-    int t = 0;
-    while (t < steps && compare_powers(n, steps, max_distance, t + 1, max_exact) >= 0) ++t;
-    return t;
+    // Largest t <= steps with (n/max_exact)^steps >= (max_distance/max_exact)^t, by halving.
+    int yes = 0;
+    int no = steps + 1;
+    while (no - yes > 1) {
+      const int t = (yes + no) / 2;
+      (compare_powers(n, steps, max_distance, t, max_exact) >= 0 ? yes : no) = t;
+    }
+    return yes;
   }
   const double ratio = static_cast<double>(max_distance) / max_exact;
   if (rule == T5Rule::kFloat64) {
