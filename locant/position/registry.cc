@@ -2,7 +2,9 @@
 #include "locant/position/registry.h"
 
 #include "locant/base/check.h"
+#include "locant/position/learned.h"
 #include "locant/position/nope.h"
+#include "locant/position/sinusoidal.h"
 
 namespace locant {
 namespace {
@@ -19,6 +21,8 @@ Entry built_in(std::string name) {
 
 std::vector<Entry>& entries() {
   static std::vector<Entry> list{
+      built_in<Sinusoidal>("sinusoidal"),
+      built_in<Learned>("learned"),
       built_in<Nope>("nope"),
   };
   return list;
