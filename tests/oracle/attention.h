@@ -45,6 +45,8 @@ struct AttentionResult {
   // First-order size of what rounding can do to an element of out, per unit of relative error in the
   // sums: sum_j p_j |v_j| (1 + m_j + sum_k p_k m_k), with m_j the absolute sum behind logit j.
   Matrix magnitude;
+  Matrix score_size;  // m_j of the line above, [Lq][Lk]
+  Matrix tanh;        // of the softcap, [Lq][Lk]; zeros without one
 };
 
 inline Positions default_key_positions(const Attention& a) {
@@ -69,10 +71,11 @@ inline AttentionResult attention(const Attention& a) {
   r.weights = Matrix(lq, lk);
   r.out = Matrix(lq, dv);
   r.magnitude = Matrix(lq, dv);
+  r.score_size = Matrix(lq, lk);
+  r.tanh = Matrix(lq, lk);
   r.lse.assign(static_cast<std::size_t>(lq), none);
 
   for (int i = 0; i < lq; ++i) {
-    std::vector<double> size(static_cast<std::size_t>(lk), 0.0);  // m_j
     double top = none;
     for (int j = 0; j < lk; ++j) {
       const std::size_t key = static_cast<std::size_t>(j);
@@ -89,7 +92,10 @@ inline AttentionResult attention(const Attention& a) {
       }
       score *= a.scale;
       absolute *= std::fabs(a.scale);
-      if (a.softcap > 0) score = a.softcap * std::tanh(score / a.softcap);
+      if (a.softcap > 0) {
+        r.tanh(i, j) = std::tanh(score / a.softcap);
+        score = a.softcap * r.tanh(i, j);
+      }
       if (!a.unscaled.empty()) {
         score += a.unscaled(i, j);
         absolute += std::fabs(a.unscaled(i, j));
@@ -107,7 +113,7 @@ inline AttentionResult attention(const Attention& a) {
       if (!a.allowed.empty() && a.allowed(i, j) == 0) keep = false;
       if (!a.unscaled_keys.empty() && a.unscaled_keys[key] == none) keep = false;
       r.logits(i, j) = keep ? score : none;
-      size[key] = keep ? absolute : 0;
+      r.score_size(i, j) = keep ? absolute : 0;
       top = std::max(top, r.logits(i, j));
     }
     if (top == none) continue;  // nothing to see: zeros
@@ -117,7 +123,7 @@ inline AttentionResult attention(const Attention& a) {
     double mean_size = 0;
     for (int j = 0; j < lk; ++j) {
       r.weights(i, j) = std::exp(r.logits(i, j) - top) / total;
-      mean_size += r.weights(i, j) * size[static_cast<std::size_t>(j)];
+      mean_size += r.weights(i, j) * r.score_size(i, j);
     }
     for (int j = 0; j < lk; ++j) {
       if (r.logits(i, j) == none) continue;
@@ -131,7 +137,7 @@ inline AttentionResult attention(const Attention& a) {
           absolute += std::fabs(row);
         }
         r.out(i, c) += p * value;
-        r.magnitude(i, c) += p * absolute * (1 + size[static_cast<std::size_t>(j)] + mean_size);
+        r.magnitude(i, c) += p * absolute * (1 + r.score_size(i, j) + mean_size);
       }
     }
   }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/golden/masking.h"
+#include "tests/oracle/attention_gradient.h"
+#include "tests/oracle/finite_difference.h"
 #include "tests/oracle/random.h"
 #include "tests/oracle/tolerance.h"
 #include "tests/oracle/toy.h"
@@ -145,6 +147,83 @@ TEST(OracleAttention, MagnitudeBoundsPerturbations) {
     }
   }
   EXPECT_GT(closest, 0.1);
+}
+
+// Every gradient against differences, everything switched on at once.
+TEST(OracleAttentionGradient, AgreesWithFiniteDifferences) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    Rng rng(seed);
+    Attention a;
+    a.q = random_matrix(rng, 3, 4);
+    a.k = random_matrix(rng, 5, 4);
+    a.v = random_matrix(rng, 5, 2);
+    a.scale = 0.7;
+    a.softcap = seed % 2 ? 1.5 : 0;
+    a.causal = true;
+    a.window_left = 3;
+    a.query_positions = {2, 4, 0};
+    a.key_positions = {0, 1, 5, 3, 2};
+    a.key_allowed = {1, 1, 1, 1, seed % 3 != 0};
+    a.unscaled_keys = random_numbers(rng, 5);
+    a.scaled_keys = random_numbers(rng, 5);
+    a.value_table = random_matrix(rng, 2, 2);
+    a.value_index = IndexMatrix(3, 5);
+    IndexMatrix rows(3, 5);
+    for (int& n : a.value_index.values) n = rng.integer(-1, 1);
+    for (int& n : rows.values) n = rng.integer(-1, 2);
+    Matrix query_table = random_matrix(rng, 3, 4);
+    Matrix key_table = random_matrix(rng, 3, 4);
+    std::vector<double> number_table = random_numbers(rng, 3);
+    const Matrix weights = random_matrix(rng, 3, 2);
+
+    const auto whole = [&] {
+      Attention call = a;
+      call.scaled = sum(query_row_term(a.q, query_table, rows), key_row_term(a.k, key_table, rows));
+      call.unscaled = number_term(number_table, rows);
+      return call;
+    };
+    const auto loss = [&] {
+      const Matrix out = attention(whole()).out;
+      double total = 0;
+      for (std::size_t n = 0; n < out.values.size(); ++n) total += out.values[n] * weights.values[n];
+      return total;
+    };
+    AttentionGradient g = attention_gradient(whole(), weights).gradient;
+    Matrix query_table_gradient(3, 4);
+    Matrix key_table_gradient(3, 4);
+    std::vector<double> number_table_gradient(3, 0.0);
+    query_row_term_backward(g.scaled, rows, a.q, query_table, g.q, query_table_gradient);
+    key_row_term_backward(g.scaled, rows, a.k, key_table, g.k, key_table_gradient);
+    number_term_backward(g.unscaled, rows, number_table_gradient);
+
+    const auto check = [&](const char* name, const std::vector<double>& got,
+                           std::vector<double>& parameter) {
+      const std::vector<double> want = gradient(loss, parameter);
+      ASSERT_EQ(got.size(), want.size()) << name;
+      for (std::size_t n = 0; n < want.size(); ++n) {
+        EXPECT_NEAR(got[n], want[n], 1e-9 * (1 + std::fabs(want[n]))) << name << " " << n;
+      }
+    };
+    check("q", g.q.values, a.q.values);
+    check("k", g.k.values, a.k.values);
+    check("v", g.v.values, a.v.values);
+    check("scaled keys", g.scaled_keys, a.scaled_keys);
+    check("unscaled keys", g.unscaled_keys, a.unscaled_keys);
+    check("value table", g.value_table.values, a.value_table.values);
+    check("query rows", query_table_gradient.values, query_table.values);
+    check("key rows", key_table_gradient.values, key_table.values);
+    check("numbers", number_table_gradient, number_table);
+  }
+}
+
+TEST(OracleAttentionGradient, MaskedRowHasNone) {
+  Attention a = toy();
+  a.allowed = matrix({{1, 1, 1}, {0, 0, 0}, {1, 1, 1}});
+  const AttentionGradient g = attention_gradient(a, matrix({{1, 2}, {3, 4}, {5, 6}})).gradient;
+  for (int c = 0; c < 2; ++c) EXPECT_EQ(g.q(1, c), 0.0);
+  const AttentionGradient rest = attention_gradient(a, matrix({{1, 2}, {0, 0}, {5, 6}})).gradient;
+  EXPECT_EQ(g.k.values, rest.k.values);
+  EXPECT_EQ(g.v.values, rest.v.values);
 }
 
 }  // namespace
