@@ -100,11 +100,13 @@ struct Terms {
   double scale_factor = 1;
 };
 
-// Same numbers in another type; gradients' containers of the same shape, all zero.
+// Same numbers in another type; gradients' containers of the same shape, all zero; zeros in place.
 template <class To, class From>
 Terms<To> cast(const Terms<From>& terms);
 template <class T>
 Terms<T> zeros_like(const Terms<T>& terms);
+template <class T>
+void set_zero(Terms<T>& terms);
 
 namespace detail {
 template <class To, class From>
@@ -146,18 +148,23 @@ Terms<To> cast(const Terms<From>& terms) {
 }
 
 template <class T>
+void set_zero(Terms<T>& terms) {
+  const auto clear = [](std::vector<T>& numbers) { numbers.assign(numbers.size(), T(0)); };
+  if (terms.number) {
+    clear(terms.number->table.data);
+    clear(terms.number->left);
+    clear(terms.number->right);
+  }
+  if (terms.query_rows) clear(terms.query_rows->rows.data);
+  if (terms.key_rows) clear(terms.key_rows->rows.data);
+  if (terms.value_rows) clear(terms.value_rows->rows.data);
+  if (terms.content_bias) clear(terms.content_bias->data);
+}
+
+template <class T>
 Terms<T> zeros_like(const Terms<T>& terms) {
   Terms<T> zero = terms;
-  const auto clear = [](std::vector<T>& numbers) { numbers.assign(numbers.size(), T(0)); };
-  if (zero.number) {
-    clear(zero.number->table.data);
-    clear(zero.number->left);
-    clear(zero.number->right);
-  }
-  if (zero.query_rows) clear(zero.query_rows->rows.data);
-  if (zero.key_rows) clear(zero.key_rows->rows.data);
-  if (zero.value_rows) clear(zero.value_rows->rows.data);
-  if (zero.content_bias) clear(zero.content_bias->data);
+  set_zero(zero);
   return zero;
 }
 

@@ -1,0 +1,359 @@
+// The scalar twin: attention as plainly as it can be written, forward and backward, for any number
+// type. In double it is the oracle of the fast path; in std::complex<double> one complex step gives
+// derivatives (so comparisons look at real parts only). It is the last entry of the dispatch list.
+// It holds one row of scores at a time, never Q x K of them.
+//
+// Forward, for every query row (the mask is decided first, so unseen keys are never read):
+//   1 rotate      q and k by their positions
+//   2 products    s_j  = (q + u) . k_j                       u: content bias
+//   3 scaled      s_j += number, q . row, k_j . row          of the distance, terms inside the scale
+//   4 scale       s_j  = softcap(scale s_j)
+//   5 unscaled    s_j += number, q . row, k_j . row          terms outside the scale
+//   6 keys        s_j += number of the key
+//   7 softmax     p_j  = exp(s_j - lse)
+//   8 values      o    = sum p_j v_j
+//   9 value rows  o   += sum p_j row
+// Backward: the same passes from 9 to 1, each the adjoint of its namesake.
+#pragma once
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "locant/attention/check.h"
+
+namespace locant::attention::reference {
+
+inline constexpr double kNothing = -std::numeric_limits<double>::infinity();  // a masked score
+
+inline double real_part(double x) { return x; }
+inline double real_part(const std::complex<double>& x) { return x.real(); }
+
+template <class T>
+T dot(const T* x, const T* y, int64_t n) {
+  T sum(0);
+  for (int64_t c = 0; c < n; ++c) sum += x[c] * y[c];
+  return sum;
+}
+template <class T>
+void add(T* to, T factor, const T* x, int64_t n) {
+  for (int64_t c = 0; c < n; ++c) to[c] += factor * x[c];
+}
+
+template <class T>
+void set_zero(const View<T, 3>& view) {
+  for (int64_t b = 0; view && b < view.shape[0]; ++b) {
+    for (int64_t h = 0; h < view.shape[1]; ++h) {
+      for (int64_t j = 0; j < view.shape[2]; ++j) view(b, h, j) = T(0);
+    }
+  }
+}
+
+// Pass 1 for one row. side: +1 query, -1 key (xPos grows one and shrinks the other). The adjoint
+// (back) turns the other way by the same angle and keeps the factors.
+template <class T>
+void rotate(const Rotation& rotation, int64_t position, int side, bool back, T* row) {
+  const bool interleaved = rotation.layout == Rotation::Layout::kInterleaved;
+  const int64_t pairs = rotation.width / 2;
+  for (int64_t t = 0; t < pairs; ++t) {
+    T& x = row[interleaved ? 2 * t : t];
+    T& y = row[interleaved ? 2 * t + 1 : t + pairs];
+    const double angle = static_cast<double>(position) * rotation.frequency[t];
+    double size = rotation.magnitude;
+    if (!rotation.log_growth.empty()) {
+      size *= std::exp(side * static_cast<double>(position - rotation.center) * rotation.log_growth[t]);
+    }
+    const T cosine(size * std::cos(angle));
+    const T sine((back ? -size : size) * std::sin(angle));
+    const T turned = x * cosine - y * sine;
+    y = x * sine + y * cosine;
+    x = turned;
+  }
+}
+
+template <class T>
+class Twin {
+ public:
+  Twin(const Inputs<T>& inputs, const Terms<T>& terms, const Problem& problem)
+      : in_(inputs), terms_(terms), p_(problem), seen_(p_.K), s_(p_.K), slope_(p_.K) {}
+
+  void forward(const Outputs<T>& outputs) {
+    for (b_ = 0; b_ < p_.B; ++b_) {
+      for (h_ = 0; h_ < p_.H; ++h_) {
+        load_head();
+        for (int64_t i = 0; i < p_.Q; ++i) {
+          T* out = &outputs.out(b_, h_, i, 0);
+          for (int64_t c = 0; c < p_.Dv; ++c) out[c] = T(0);
+          scores(i);
+          const T lse = log_sum_exp();
+          if (outputs.lse) outputs.lse(b_, h_, i) = lse;
+          softmax(lse);
+          values(out);
+          value_rows(i, out);
+        }
+      }
+    }
+  }
+
+  void backward(const Outputs<const T>& outputs, View<const T, 4> out_gradient,
+                const Gradients<T>& gradients) {
+    Terms<T> unwanted;
+    if (!gradients.terms) unwanted = terms_;
+    dterms_ = gradients.terms ? gradients.terms : &unwanted;
+    set_zero(*dterms_);
+    dkey_ = gradients.number_per_key;
+    set_zero(dkey_);
+    ds_.resize(p_.K);
+    for (b_ = 0; b_ < p_.B; ++b_) {
+      for (int64_t hk = 0; hk < p_.Hk; ++hk) {
+        dk_.assign(p_.K * p_.D, T(0));
+        dv_.assign(p_.K * p_.Dv, T(0));
+        for (h_ = hk * p_.group(); h_ < (hk + 1) * p_.group(); ++h_) {
+          load_head();
+          dq_.assign(p_.Q * p_.D, T(0));
+          for (int64_t i = 0; i < p_.Q; ++i) {
+            const T lse = outputs.lse(b_, h_, i);
+            const T* dout = &out_gradient(b_, h_, i, 0);
+            scores(i);
+            softmax(lse);
+            for (T& ds : ds_) ds = T(0);
+            value_rows_backward(i, dout);
+            values_backward(dout);
+            softmax_backward(dot(&outputs.out(b_, h_, i, 0), dout, p_.Dv));
+            keys_backward();
+            terms_backward(i, false);
+            scale_backward();
+            terms_backward(i, true);
+            products_backward(i);
+          }
+          rotate_backward(dq_, p_.q_positions, p_.Q, +1);
+          store(dq_, gradients.q, h_);
+        }
+        rotate_backward(dk_, p_.k_positions, p_.K, -1);
+        store(dk_, gradients.k, hk);
+        store(dv_, gradients.v, hk);
+      }
+    }
+  }
+
+ private:
+  // Passes 2 to 6.
+  void scores(int64_t i) {
+    mask(i);
+    products(i);
+    terms(i, true);
+    scale();
+    terms(i, false);
+    keys();
+  }
+
+  // Pass 1. Copies q of head h_ and k of its key head, turned.
+  void load_head() {
+    load(in_.q, h_, p_.Q, p_.q_positions, +1, q_);
+    load(in_.k, h_ / p_.group(), p_.K, p_.k_positions, -1, k_);
+  }
+  void load(const View<const T, 4>& from, int64_t head, int64_t n, View<const int64_t, 2> positions,
+            int side, std::vector<T>& to) {
+    to.resize(n * p_.D);
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = 0; c < p_.D; ++c) to[r * p_.D + c] = from(b_, head, r, c);
+      if (terms_.rotation) rotate(*terms_.rotation, positions(b_, r), side, false, &to[r * p_.D]);
+    }
+  }
+  void rotate_backward(std::vector<T>& rows, View<const int64_t, 2> positions, int64_t n, int side) {
+    if (!terms_.rotation) return;
+    for (int64_t r = 0; r < n; ++r) {
+      rotate(*terms_.rotation, positions(b_, r), side, true, &rows[r * p_.D]);
+    }
+  }
+  void store(const std::vector<T>& rows, const View<T, 4>& to, int64_t head) {
+    if (!to) return;
+    for (int64_t r = 0; r < to.shape[2]; ++r) {
+      for (int64_t c = 0; c < to.shape[3]; ++c) to(b_, head, r, c) = rows[r * to.shape[3] + c];
+    }
+  }
+
+  void mask(int64_t i) {
+    for (int64_t j = 0; j < p_.K; ++j) {
+      seen_[j] = keeps(p_.options, distance(i, j)) &&
+                 !(in_.number_per_key && real_part(key_number(j)) == kNothing);
+    }
+  }
+
+  // Pass 2.
+  void products(int64_t i) {
+    const T* u = terms_.content_bias ? terms_.content_bias->row(h_, 0) : nullptr;
+    each_seen([&](int64_t j) {
+      s_[j] = dot(q(i), k(j), p_.D);
+      if (u) s_[j] += dot(u, k(j), p_.D);
+    });
+  }
+  void products_backward(int64_t i) {
+    const T* u = terms_.content_bias ? terms_.content_bias->row(h_, 0) : nullptr;
+    each_seen([&](int64_t j) {
+      add(&dq_[i * p_.D], ds_[j], k(j), p_.D);
+      add(&dk_[j * p_.D], ds_[j], q(i), p_.D);
+      if (u) add(&dk_[j * p_.D], ds_[j], u, p_.D);
+      if (u) add(dterms_->content_bias->row(h_, 0), ds_[j], k(j), p_.D);
+    });
+  }
+
+  // Passes 3 and 5: the terms inside the scale, or those outside.
+  void terms(int64_t i, bool scaled) {
+    each_seen([&](int64_t j) {
+      const int64_t d = distance(i, j);
+      const int32_t n = row_of(terms_.number, scaled, d), qr = row_of(terms_.query_rows, scaled, d),
+                    kr = row_of(terms_.key_rows, scaled, d);
+      if (n != kNoRow) s_[j] += *terms_.number->table.row(h_, n);
+      if (qr != kNoRow) s_[j] += dot(q(i), terms_.query_rows->rows.row(h_, qr), p_.D);
+      if (kr != kNoRow) s_[j] += dot(k(j), terms_.key_rows->rows.row(h_, kr), p_.D);
+      beyond_table(scaled, d, [&](auto side, size_t head, T steps) {
+        s_[j] += ((*terms_.number).*side)[head] * steps;
+      });
+    });
+  }
+  void terms_backward(int64_t i, bool scaled) {
+    each_seen([&](int64_t j) {
+      const int64_t d = distance(i, j);
+      const int32_t n = row_of(terms_.number, scaled, d), qr = row_of(terms_.query_rows, scaled, d),
+                    kr = row_of(terms_.key_rows, scaled, d);
+      if (n != kNoRow) *dterms_->number->table.row(h_, n) += ds_[j];
+      if (qr != kNoRow) {
+        add(&dq_[i * p_.D], ds_[j], terms_.query_rows->rows.row(h_, qr), p_.D);
+        add(dterms_->query_rows->rows.row(h_, qr), ds_[j], q(i), p_.D);
+      }
+      if (kr != kNoRow) {
+        add(&dk_[j * p_.D], ds_[j], terms_.key_rows->rows.row(h_, kr), p_.D);
+        add(dterms_->key_rows->rows.row(h_, kr), ds_[j], k(j), p_.D);
+      }
+      beyond_table(scaled, d, [&](auto side, size_t head, T steps) {
+        ((*dterms_->number).*side)[head] += ds_[j] * steps;
+      });
+    });
+  }
+
+  // Pass 4. slope: derivative of the softcap.
+  void scale() {
+    using std::tanh;
+    const T factor(p_.scale), cap(p_.options.softcap);
+    each_seen([&](int64_t j) {
+      s_[j] *= factor;
+      if (p_.options.softcap == 0) return;
+      const T bent = tanh(s_[j] / cap);
+      s_[j] = cap * bent;
+      slope_[j] = T(1) - bent * bent;
+    });
+  }
+  void scale_backward() {
+    const T factor(p_.scale);
+    each_seen([&](int64_t j) {
+      if (p_.options.softcap != 0) ds_[j] *= slope_[j];
+      ds_[j] *= factor;
+    });
+  }
+
+  // Pass 6.
+  void keys() {
+    if (!in_.number_per_key) return;
+    each_seen([&](int64_t j) { s_[j] += key_number(j); });
+  }
+  void keys_backward() {
+    if (!dkey_) return;
+    each_seen([&](int64_t j) {
+      dkey_(dkey_.shape[0] == 1 ? 0 : b_, dkey_.shape[1] == 1 ? 0 : h_, j) += ds_[j];
+    });
+  }
+
+  // Pass 7. s becomes the probability; a row that sees nothing sums to nothing.
+  T log_sum_exp() {
+    using std::exp, std::log;
+    double top = kNothing;
+    each_seen([&](int64_t j) {
+      if (!(real_part(s_[j]) <= top)) top = real_part(s_[j]);
+    });
+    if (top == kNothing) return T(top);
+    T sum(0);
+    each_seen([&](int64_t j) { sum += exp(s_[j] - T(top)); });
+    return T(top) + log(sum);
+  }
+  void softmax(const T& lse) {
+    using std::exp;
+    each_seen([&](int64_t j) { s_[j] = real_part(s_[j]) == kNothing ? T(0) : exp(s_[j] - lse); });
+  }
+  // With delta = sum_j p_j dp_j = out . dout.
+  void softmax_backward(const T& delta) {
+    each_seen([&](int64_t j) { ds_[j] = s_[j] * (ds_[j] - delta); });
+  }
+
+  // Pass 8.
+  void values(T* out) {
+    each_seen([&](int64_t j) { add(out, s_[j], v(j), p_.Dv); });
+  }
+  void values_backward(const T* dout) {
+    each_seen([&](int64_t j) {
+      ds_[j] += dot(dout, v(j), p_.Dv);
+      add(&dv_[j * p_.Dv], s_[j], dout, p_.Dv);
+    });
+  }
+
+  // Pass 9.
+  void value_rows(int64_t i, T* out) {
+    if (!terms_.value_rows) return;
+    each_seen([&](int64_t j) {
+      const int32_t r = terms_.value_rows->index(distance(i, j));
+      if (r != kNoRow) add(out, s_[j], terms_.value_rows->rows.row(h_, r), p_.Dv);
+    });
+  }
+  void value_rows_backward(int64_t i, const T* dout) {
+    if (!terms_.value_rows) return;
+    each_seen([&](int64_t j) {
+      const int32_t r = terms_.value_rows->index(distance(i, j));
+      if (r == kNoRow) return;
+      ds_[j] += dot(dout, terms_.value_rows->rows.row(h_, r), p_.Dv);
+      add(dterms_->value_rows->rows.row(h_, r), s_[j], dout, p_.Dv);
+    });
+  }
+
+  template <class F>
+  void each_seen(F f) const {
+    for (int64_t j = 0; j < p_.K; ++j) {
+      if (seen_[j]) f(j);
+    }
+  }
+  template <class Term>
+  static int32_t row_of(const std::optional<Term>& term, bool scaled, int64_t d) {
+    return term && term->scaled == scaled ? term->index(d) : kNoRow;
+  }
+  // f(left or right, head, steps) where the number per distance grows linearly beside its table.
+  template <class F>
+  void beyond_table(bool scaled, int64_t d, F f) const {
+    const auto& t = terms_.number;
+    if (!t || t->scaled != scaled) return;
+    const size_t head = t->table.heads == 1 ? 0 : h_;
+    const int64_t before = t->index.first - d, after = d - t->index.last();
+    if (before > 0 && !t->left.empty()) f(&NumberPerDistance<T>::left, head, T(before));
+    if (after > 0 && !t->right.empty()) f(&NumberPerDistance<T>::right, head, T(after));
+  }
+  int64_t distance(int64_t i, int64_t j) const { return p_.k_positions(b_, j) - p_.q_positions(b_, i); }
+  const T* q(int64_t i) const { return &q_[i * p_.D]; }
+  const T* k(int64_t j) const { return &k_[j * p_.D]; }
+  const T* v(int64_t j) const { return &in_.v(b_, h_ / p_.group(), j, 0); }
+  const T& key_number(int64_t j) const {
+    const auto& c = in_.number_per_key;
+    return c(c.shape[0] == 1 ? 0 : b_, c.shape[1] == 1 ? 0 : h_, j);
+  }
+
+  const Inputs<T>& in_;
+  const Terms<T>& terms_;
+  const Problem& p_;
+  int64_t b_ = 0, h_ = 0;
+  std::vector<char> seen_;                // of the current row
+  std::vector<T> s_, slope_, ds_;         // [K], of the current row
+  std::vector<T> q_, k_, dq_, dk_, dv_;   // of the current head, rotated
+  Terms<T>* dterms_ = nullptr;
+  View<T, 3> dkey_;
+};
+
+}  // namespace locant::attention::reference
