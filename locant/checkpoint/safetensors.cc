@@ -67,8 +67,13 @@ void convert(std::span<const std::byte> bytes, std::span<float> values, Convert 
   }
 }
 
-std::string text_of_shape(std::span<const int64_t> shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
+std::string text_of_shape(std::span<const int64_t> shape, std::string_view separator = ", ") {
+  std::string text = "[";
+  for (const int64_t size : shape) {
+    if (text.size() > 1) text += separator;
+    text += std::to_string(size);
+  }
+  return text += ']';
 }
 
 // The size a shape asks for; -1 for a negative or overflowing one.
@@ -108,24 +113,24 @@ void require_writable(const std::string& path, const std::map<std::string, std::
 std::string header_text(const std::map<std::string, std::string>& metadata,
                         std::span<const TensorToWrite> tensors) {
   std::string text = "{";
-  const auto separate = [&text] { text += text.size() > 1 ? "," : ""; };
   if (!metadata.empty()) {
-    std::string entries;
+    text += "\"__metadata__\":{";
     for (const auto& [key, value] : metadata) {
-      entries += (entries.empty() ? "" : ",") + json_string(key) + ":" + json_string(value);
+      if (text.back() != '{') text += ',';
+      text += json_string(key) + ':' + json_string(value);
     }
-    text += "\"__metadata__\":{" + entries + "}";
+    text += '}';
   }
   size_t begin = 0;
   for (const TensorToWrite& tensor : tensors) {
     const size_t end = begin + tensor.bytes.size();
-    separate();
-    text += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+    if (text.size() > 1) text += ',';
+    text += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
                         json_string(tensor.name), name_of(tensor.type),
-                        fmt::join(tensor.shape, ","), begin, end);
+                        text_of_shape(tensor.shape, ","), begin, end);
     begin = end;
   }
-  text += "}";
+  text += '}';
   // The 8 bytes of length before it are aligned already.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
