@@ -2,9 +2,15 @@
 #include "locant/position/registry.h"
 
 #include "locant/base/check.h"
+#include "locant/position/deberta.h"
 #include "locant/position/learned.h"
+#include "locant/position/music_transformer.h"
 #include "locant/position/nope.h"
+#include "locant/position/scalar_table.h"
+#include "locant/position/shaw.h"
 #include "locant/position/sinusoidal.h"
+#include "locant/position/t5.h"
+#include "locant/position/transformer_xl.h"
 
 namespace locant {
 namespace {
@@ -24,6 +30,13 @@ std::vector<Entry>& entries() {
       built_in<Sinusoidal>("sinusoidal"),
       built_in<Learned>("learned"),
       built_in<Nope>("nope"),
+      built_in<Shaw>("shaw"),
+      built_in<MusicTransformer>("music_transformer"),
+      built_in<TransformerXl>("transformer_xl"),
+      built_in<T5>("t5"),
+      built_in<Mpnet>("mpnet"),
+      built_in<ScalarTable>("scalar_table"),
+      built_in<Deberta>("deberta"),
   };
   return list;
 }

@@ -18,6 +18,7 @@ template class ParameterViews<const double>;
 template class ParameterViews<double>;
 
 Terms<double> lower(const Scheme& scheme, const Call& call, const Parameters& parameters) {
+  if (call.cross) return {};
   scheme.check(call);
   Terms<double> terms;
   terms.rotation = scheme.turn(call);
@@ -28,6 +29,7 @@ Terms<double> lower(const Scheme& scheme, const Call& call, const Parameters& pa
 
 void lower_backward(const Scheme& scheme, const Call& call, const Parameters& parameters,
                     const Terms<double>& gradient, ParameterGradients& gradients) {
+  if (call.cross) return;
   scheme.value_backward(call, parameters, gradient, gradients);
   scheme.score_backward(call, parameters, gradient, gradients);
 }

@@ -40,6 +40,8 @@ struct Call {
   int64_t length = 0;  // largest position + 1 of the whole sequence
   // Heads [first_head, first_head + heads) are computed here (tensor parallel); heads 0 = all.
   int64_t first_head = 0, heads = 0;
+  // Keys of another sequence (an encoder's output): no distance exists and no scheme acts.
+  bool cross = false;
   int64_t heads_here() const { return heads ? heads : sizes.heads; }
 };
 
@@ -47,7 +49,7 @@ struct Call {
 struct ParameterSpec {
   enum class Init { kZeros, kNormal, kUniform };  // normal(0, scale) or uniform in [low, high)
   std::string name;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape{};
   Init init = Init::kZeros;
   double scale = 0.02;        // deviation of kNormal
   double low = 0, high = 0;   // bounds of kUniform
@@ -168,7 +170,7 @@ class Scheme {
   virtual bool same_in_every_layer() const { return false; }
 };
 
-// Questions 2 to 4 for one call, checked first.
+// Questions 2 to 4 for one call, checked first. Nothing at all for cross attention.
 Terms<double> lower(const Scheme& scheme, const Call& call, const Parameters& parameters);
 // Adds the parameters' gradients, given the gradients of the terms.
 void lower_backward(const Scheme& scheme, const Call& call, const Parameters& parameters,
