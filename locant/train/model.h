@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "locant/position/scheme.h"
+#include "locant/train/buffer.h"
 
 namespace locant {
 
@@ -94,7 +95,7 @@ class Model {
   ModelConfig config_;
   std::unique_ptr<Scheme> scheme_;
   ParameterLayout layout_;
-  std::vector<float> values_;
+  train::Buffer<float> values_;
 };
 
 // A safetensors file, the whole configuration (full scheme specification) in its metadata. Saving is

@@ -1,0 +1,148 @@
+#include "locant/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "locant/base/check.h"
+#include "locant/train/batch_gradient.h"
+
+namespace locant {
+
+int64_t TrainOptions::warmup() const {
+  return warmup_steps >= 0 ? warmup_steps : std::min<int64_t>(steps / 20, 100);
+}
+
+void TrainOptions::check() const {
+  Check check("train");
+  const auto number = [&](const char* what, double value, bool fits, const char* range) {
+    check.require(std::isfinite(value) && fits, what, " must be ", range, ", got ", value);
+  };
+  check.require(steps >= 1 && steps <= 1'000'000'000, "steps must be 1 to 1000000000, got ", steps);
+  check.require(batch >= 1 && batch <= 1'000'000, "batch must be 1 to 1000000, got ", batch);
+  check.require(warmup_steps >= -1 && warmup_steps <= steps,
+                "warm-up steps must be 0 to the number of steps (or -1), got ", warmup_steps);
+  number("learning rate", learning_rate, learning_rate >= 0, "0 or more");
+  number("final learning rate", final_learning_rate, final_learning_rate >= 0, "0 or more");
+  number("weight decay", weight_decay, weight_decay >= 0, "0 or more");
+  number("clip", clip, clip >= 0, "0 or more");
+  number("beta1", beta1, beta1 >= 0 && beta1 < 1, "in [0, 1)");
+  number("beta2", beta2, beta2 >= 0 && beta2 < 1, "in [0, 1)");
+  number("epsilon", epsilon, epsilon > 0, "above 0");
+  number("table learning rate multiplier", table_learning_rate_multiplier,
+         table_learning_rate_multiplier >= 0, "0 or more");
+  check.done();
+}
+
+double learning_rate_at(const TrainOptions& options, int64_t step) {
+  const int64_t warmup = options.warmup();
+  if (step < warmup) {
+    return options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(warmup);
+  }
+  const int64_t rest = options.steps - warmup;
+  const double done = rest <= 1 ? 0 : static_cast<double>(step - warmup) / static_cast<double>(rest);
+  const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * std::min(done, 1.0)));
+  return options.final_learning_rate +
+         (options.learning_rate - options.final_learning_rate) * cosine;
+}
+
+struct Trainer::State {
+  // A stretch of one array, updated by one task.
+  struct Piece {
+    int64_t first, size;
+    bool decays, table;
+  };
+  static constexpr int64_t kPiece = 1 << 14;
+
+  State(Model& model, const TrainOptions& options, Executor& executor)
+      : model(model), options(options), executor(executor),
+        batch(model.config(), model.scheme(), model.layout(), options.batch, executor),
+        gradient(model.layout().size()), mean(model.layout().size()),
+        square(model.layout().size()) {
+    for (const ParameterArray& array : model.arrays()) {
+      for (int64_t first = 0; first < array.size; first += kPiece) {
+        pieces.push_back({array.offset + first, std::min(kPiece, array.size - first),
+                          array.decays, array.table});
+      }
+    }
+  }
+
+  void update(double learning_rate, double gradient_scale) {
+    const double steps_done = static_cast<double>(step + 1);
+    executor.run(static_cast<int64_t>(pieces.size()), [&](int64_t index, int) {
+      const Piece& piece = pieces[static_cast<size_t>(index)];
+      const double rate =
+          learning_rate * (piece.table ? options.table_learning_rate_multiplier : 1.0);
+      train::elementwise<float>().adamw(
+          {.n = piece.size,
+           .value = model.values() + piece.first,
+           .mean = mean.data() + piece.first,
+           .square = square.data() + piece.first,
+           .gradient = gradient.data() + piece.first,
+           .gradient_scale = static_cast<float>(gradient_scale),
+           .beta1 = static_cast<float>(options.beta1),
+           .beta2 = static_cast<float>(options.beta2),
+           .epsilon = static_cast<float>(options.epsilon),
+           .mean_correction = static_cast<float>(1 / (1 - std::pow(options.beta1, steps_done))),
+           .square_correction = static_cast<float>(1 / (1 - std::pow(options.beta2, steps_done))),
+           .learning_rate = static_cast<float>(rate),
+           .weight_decay = piece.decays ? static_cast<float>(options.weight_decay) : 0.0f});
+    });
+  }
+
+  Model& model;
+  TrainOptions options;
+  Executor& executor;
+  train::BatchGradient<float> batch;
+  train::Buffer<float> gradient, mean, square;
+  std::vector<Piece> pieces;
+  int64_t step = 0;
+};
+
+Trainer::Trainer(Model& model, const TrainOptions& options, Executor& executor) {
+  options.check();
+  state_ = std::make_unique<State>(model, options, executor);
+}
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+
+int64_t Trainer::steps_done() const { return state_->step; }
+const TrainOptions& Trainer::options() const { return state_->options; }
+
+StepResult Trainer::step(std::span<const int32_t> inputs, std::span<const int32_t> targets) {
+  State& s = *state_;
+  const ModelConfig& config = s.model.config();
+  const size_t expected = static_cast<size_t>(s.options.batch * config.length);
+  Check check("train");
+  check.require(s.step < s.options.steps, "all ", s.options.steps, " steps are done");
+  check.require(inputs.size() == expected && targets.size() == expected, "inputs and targets must be ",
+                s.options.batch, " x ", config.length, " tokens each, got ", inputs.size(), " and ",
+                targets.size());
+  for (const std::span<const int32_t> tokens : {inputs, targets}) {
+    const auto outside = std::find_if(tokens.begin(), tokens.end(), [&](int32_t token) {
+      return token < 0 || token >= config.vocabulary;
+    });
+    if (outside != tokens.end()) {
+      check.require(false, "tokens must be 0 to ", config.vocabulary - 1, ", got ", *outside);
+    }
+  }
+  check.done();
+
+  const auto batch =
+      s.batch.run(s.model.values(), inputs.data(), targets.data(), s.gradient.data());
+  StepResult result;
+  result.step = s.step;
+  result.loss = batch.loss;
+  result.gradient_norm = std::sqrt(batch.squares);
+  result.learning_rate = learning_rate_at(s.options, s.step);
+  result.finite = std::isfinite(batch.loss) && std::isfinite(result.gradient_norm);
+  if (result.finite) {
+    const bool clips = s.options.clip > 0 && result.gradient_norm > s.options.clip;
+    s.update(result.learning_rate, clips ? s.options.clip / result.gradient_norm : 1.0);
+  }
+  ++s.step;
+  return result;
+}
+
+}  // namespace locant
