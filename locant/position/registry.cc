@@ -6,11 +6,13 @@
 #include "locant/position/learned.h"
 #include "locant/position/music_transformer.h"
 #include "locant/position/nope.h"
+#include "locant/position/rope.h"
 #include "locant/position/scalar_table.h"
 #include "locant/position/shaw.h"
 #include "locant/position/sinusoidal.h"
 #include "locant/position/t5.h"
 #include "locant/position/transformer_xl.h"
+#include "locant/position/xpos.h"
 
 namespace locant {
 namespace {
@@ -37,6 +39,8 @@ std::vector<Entry>& entries() {
       built_in<Mpnet>("mpnet"),
       built_in<ScalarTable>("scalar_table"),
       built_in<Deberta>("deberta"),
+      built_in<Rope>("rope"),
+      built_in<Xpos>("xpos"),
   };
   return list;
 }
