@@ -1,0 +1,316 @@
+// Seeded random attention calls with any mix of terms, in any number type, and ways to run them: by
+// the twin and by the public functions. The same seed gives the same call on every machine.
+#pragma once
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "locant/attention/attention.h"
+#include "locant/attention/check.h"
+#include "locant/attention/reference.h"
+#include "tests/oracle/random.h"
+#include "tests/oracle/shapes.h"
+
+namespace locant::test {
+
+// Which terms a call has; combined with |.
+enum TermBits : unsigned {
+  kNone = 0,
+  kNumber = 1,
+  kQueryRows = 2,
+  kKeyRows = 4,
+  kValueRows = 8,
+  kContentBias = 16,
+  kRotation = 32,
+  kAllTerms = 63,
+};
+inline constexpr unsigned kSingleTerms[] = {kNone,      kNumber,      kQueryRows, kKeyRows,
+                                            kValueRows, kContentBias, kRotation};
+
+inline std::string terms_text(unsigned terms) {
+  const char* names[] = {"number", "query rows", "key rows", "value rows", "content bias", "rotation"};
+  std::string text;
+  for (int n = 0; n < 6; ++n) {
+    if (terms >> n & 1) text += (text.empty() ? "" : " + ") + std::string(names[n]);
+  }
+  return text.empty() ? "no terms" : text;
+}
+
+template <class T>
+struct Call {
+  oracle::Shape shape;
+  unsigned term_bits = kNone;
+  bool tokens_first = false;  // memory order [B, L, H, D] and not [B, H, L, D]
+  attention::Options options;
+  int64_t key_batches = 0, key_heads = 0;  // of the numbers per key; 0: none
+  std::vector<T> q, k, v, key_numbers, out_gradient;
+  std::vector<int64_t> q_positions, k_positions;  // [B][L], empty: default
+  Terms<T> terms;
+
+  std::string text() const {
+    return shape.text() + (tokens_first ? " [B,L,H,D], " : " [B,H,L,D], ") + terms_text(term_bits);
+  }
+
+  template <class U>
+  View<U, 4> rows(U* data, int64_t heads, int64_t n, int64_t width) const {
+    const std::array<int64_t, 4> extents{shape.b, heads, n, width};
+    if (!tokens_first) return {data, extents};
+    return {data, extents, {n * heads * width, width, heads * width, 1}};
+  }
+  View<const T, 4> q_view() const { return rows(q.data(), shape.h, shape.q, shape.d); }
+  View<const T, 4> k_view() const { return rows(k.data(), shape.hk, shape.k, shape.d); }
+  View<const T, 4> v_view() const { return rows(v.data(), shape.hk, shape.k, shape.dv); }
+  View<const T, 4> out_gradient_view() const {
+    return rows(out_gradient.data(), shape.h, shape.q, shape.dv);
+  }
+
+  attention::Inputs<T> inputs() const {
+    attention::Inputs<T> in;
+    in.q = q_view();
+    in.k = k_view();
+    in.v = v_view();
+    if (key_batches) in.number_per_key = {key_numbers.data(), {key_batches, key_heads, shape.k}};
+    if (!q_positions.empty()) {
+      in.q_positions = {q_positions.data(), {shape.b, shape.q}};
+      in.k_positions = {k_positions.data(), {shape.b, shape.k}};
+    }
+    return in;
+  }
+};
+
+template <class To, class From>
+Call<To> cast_call(const Call<From>& from) {
+  const auto convert = [](const std::vector<From>& x) { return std::vector<To>(x.begin(), x.end()); };
+  return {from.shape,       from.term_bits,   from.tokens_first,
+          from.options,     from.key_batches, from.key_heads,
+          convert(from.q),  convert(from.k),  convert(from.v),
+          convert(from.key_numbers),          convert(from.out_gradient),
+          from.q_positions, from.k_positions, cast<To>(from.terms)};
+}
+
+// What a call gives: outputs, and the gradients of sum(out * out_gradient).
+template <class T>
+struct Results {
+  std::vector<T> out, lse, dq, dk, dv, dkey;
+  Terms<T> dterms;
+
+  explicit Results(const Call<T>& call)
+      : out(call.out_gradient.size(), T(0)), lse(size_t(call.shape.b) * call.shape.h * call.shape.q, T(0)),
+        dq(call.q.size(), T(0)), dk(call.k.size(), T(0)), dv(call.v.size(), T(0)),
+        dkey(call.key_numbers.size(), T(0)), dterms(zeros_like(call.terms)) {}
+
+  attention::Outputs<T> outputs(const Call<T>& call) {
+    return {call.rows(out.data(), call.shape.h, call.shape.q, call.shape.dv),
+            {lse.data(), {call.shape.b, call.shape.h, call.shape.q}}};
+  }
+  attention::Gradients<T> gradients(const Call<T>& call) {
+    attention::Gradients<T> g;
+    g.q = call.rows(dq.data(), call.shape.h, call.shape.q, call.shape.d);
+    g.k = call.rows(dk.data(), call.shape.hk, call.shape.k, call.shape.d);
+    g.v = call.rows(dv.data(), call.shape.hk, call.shape.k, call.shape.dv);
+    if (call.key_batches) {
+      g.number_per_key = {dkey.data(), {call.key_batches, call.key_heads, call.shape.k}};
+    }
+    g.terms = &dterms;
+    return g;
+  }
+};
+
+template <class T>
+attention::Outputs<const T> read_only(const attention::Outputs<T>& outputs) {
+  return {outputs.out, outputs.lse};
+}
+
+template <class T>
+Results<T> run_twin(const Call<T>& call, bool with_gradients = true) {
+  Results<T> results(call);
+  const attention::Inputs<T> inputs = call.inputs();
+  // The facts of a call do not depend on the number type: only on shapes, positions and options.
+  attention::Inputs<double> shapes;
+  shapes.q.shape = inputs.q.shape, shapes.k.shape = inputs.k.shape, shapes.v.shape = inputs.v.shape;
+  shapes.q_positions = inputs.q_positions, shapes.k_positions = inputs.k_positions;
+  Terms<double> factor;
+  factor.scale_factor = call.terms.scale_factor;
+  const attention::Problem problem = attention::resolve(shapes, factor, call.options);
+  attention::reference::Twin<T> twin(inputs, call.terms, problem);
+  twin.forward(results.outputs(call));
+  if (with_gradients) {
+    twin.backward(read_only(results.outputs(call)), call.out_gradient_view(), results.gradients(call));
+  }
+  return results;
+}
+
+template <class T>
+Results<T> run_public(const Call<T>& call, Executor& executor) {
+  Results<T> results(call);
+  attention::Workspace workspace;
+  attention::forward(call.inputs(), call.terms, call.options, results.outputs(call), workspace, executor);
+  attention::backward(call.inputs(), call.terms, call.options, read_only(results.outputs(call)),
+                      call.out_gradient_view(), results.gradients(call), workspace, executor);
+  return results;
+}
+
+// f(name, member of a, member of b, ...) for every learned array of two or more like structures.
+template <class F, class T, class... Others>
+void each_table(F f, T& terms, Others&... others) {
+  if (terms.number) f("number", terms.number->table.data, others.number->table.data...);
+  if (terms.number && !terms.number->left.empty()) f("left", terms.number->left, others.number->left...);
+  if (terms.number && !terms.number->right.empty()) f("right", terms.number->right, others.number->right...);
+  if (terms.query_rows) f("query rows", terms.query_rows->rows.data, others.query_rows->rows.data...);
+  if (terms.key_rows) f("key rows", terms.key_rows->rows.data, others.key_rows->rows.data...);
+  if (terms.value_rows) f("value rows", terms.value_rows->rows.data, others.value_rows->rows.data...);
+  if (terms.content_bias) f("content bias", terms.content_bias->data, others.content_bias->data...);
+}
+
+// The same for everything a call reads against everything it has gradients of, or two Results.
+template <class F, class T, class U>
+void each_gradient(F f, Call<T>& call, Results<U>& results) {
+  f("q", call.q, results.dq);
+  f("k", call.k, results.dk);
+  f("v", call.v, results.dv);
+  if (call.key_batches) f("number per key", call.key_numbers, results.dkey);
+  each_table(f, call.terms, results.dterms);
+}
+template <class F, class T, class... Others>
+void each_result(F f, const Results<T>& results, const Others&... others) {
+  f("out", results.out, others.out...);
+  f("lse", results.lse, others.lse...);
+  f("dq", results.dq, others.dq...);
+  f("dk", results.dk, others.dk...);
+  f("dv", results.dv, others.dv...);
+  f("d number per key", results.dkey, others.dkey...);
+  each_table(f, results.dterms, others.dterms...);
+}
+
+// --- random calls ----------------------------------------------------------------------------------
+
+// Any form an index map can take: one row a distance, clipped, zero outside, buckets, with holes.
+inline IndexMap random_index(oracle::Rng& rng, int64_t first, int64_t last, int* rows) {
+  IndexMap map;
+  const int kind = rng.integer(0, 4);
+  if (kind == 0 && last - first < 200) {  // one row for every distance of the call
+    map.first = first;
+    for (int64_t d = first; d <= last; ++d) map.rows.push_back(static_cast<int32_t>(d - first));
+    *rows = static_cast<int>(map.rows.size());
+    return map;
+  }
+  const int left = rng.integer(0, 9), right = rng.integer(0, 9);
+  map.first = -left;
+  *rows = left + right + 1;
+  for (int n = 0; n < *rows; ++n) map.rows.push_back(n);
+  if (kind == 2) return map;  // zero outside
+  map.before = 0, map.after = *rows - 1;
+  if (kind >= 3) {  // buckets in any order; kind 4 also with distances that add nothing
+    *rows = rng.integer(1, 6);
+    for (int32_t& row : map.rows) row = rng.integer(kind == 4 ? -1 : 0, *rows - 1);
+    map.before = rng.integer(-1, *rows - 1), map.after = rng.integer(-1, *rows - 1);
+  }
+  return map;
+}
+
+inline Table<double> random_table(oracle::Rng& rng, int heads, int rows, int width, double scale) {
+  Table<double> table(rng.chance(0.5) ? 1 : heads, rows, width);
+  for (double& x : table.data) x = scale * rng.normal();
+  return table;
+}
+
+inline Terms<double> random_terms(oracle::Rng& rng, const oracle::Shape& s, unsigned bits,
+                                  const attention::Span& span, int64_t center) {
+  Terms<double> terms;
+  const bool far = s.kind == oracle::PositionKind::kFarApart;
+  const int64_t first = span.first_distance, last = span.last_distance;
+  int rows = 0;
+  if (bits & kNumber) {
+    terms.number.emplace();
+    terms.number->scaled = rng.chance(0.5);
+    if (rng.chance(0.2)) {  // a linear penalty and nothing else
+      terms.number->index.rows = {0};
+      terms.number->table = random_table(rng, s.h, 1, 1, 0);
+    } else {
+      terms.number->index = random_index(rng, first, last, &rows);
+      terms.number->table = random_table(rng, s.h, rows, 1, 1);
+    }
+    const double steep = far ? 1e-6 : 0.1;
+    for (auto* side : {&terms.number->left, &terms.number->right}) {
+      if (rng.chance(0.5)) *side = oracle::random_numbers(rng, terms.number->table.heads, steep);
+    }
+  }
+  if (bits & kQueryRows) {
+    const IndexMap index = random_index(rng, first, last, &rows);
+    terms.query_rows = {rng.chance(0.7), index, random_table(rng, s.h, rows, s.d, 0.5)};
+  }
+  if (bits & kKeyRows) {
+    const IndexMap index = random_index(rng, first, last, &rows);
+    terms.key_rows = {rng.chance(0.7), index, random_table(rng, s.h, rows, s.d, 0.5)};
+  }
+  if (bits & kValueRows) {
+    const IndexMap index = random_index(rng, first, last, &rows);
+    terms.value_rows = {index, random_table(rng, s.h, rows, s.dv, 0.5)};
+  }
+  if (bits & kContentBias) terms.content_bias = random_table(rng, s.h, 1, s.d, 0.7);
+  if (bits & kRotation) {
+    Rotation r;
+    r.layout = rng.chance(0.5) ? Rotation::Layout::kInterleaved : Rotation::Layout::kHalfSplit;
+    r.width = rng.chance(0.6) ? s.d / 2 * 2 : rng.integer(0, s.d / 2) * 2;
+    for (int64_t t = 0; t < r.width / 2; ++t) {
+      r.frequency.push_back(std::pow(100.0, -2.0 * static_cast<double>(t) / static_cast<double>(r.width)));
+    }
+    if (rng.chance(0.4)) r.magnitude = rng.uniform(0.7, 1.4);
+    if (rng.chance(0.4)) {
+      for (int64_t t = 0; t < r.width / 2; ++t) r.log_growth.push_back(rng.uniform(-1, 1) * (far ? 1e-6 : 0.02));
+      r.center = center;
+    }
+    terms.rotation = r;
+  }
+  if (rng.chance(0.3)) terms.scale_factor = rng.uniform(0.5, 1);
+  return terms;
+}
+
+inline Call<double> random_call(uint64_t seed, unsigned bits, const oracle::ShapeLimits& limits = {}) {
+  Call<double> call;
+  call.shape = oracle::random_shape(seed, limits);
+  call.term_bits = bits;
+  const oracle::Shape& s = call.shape;
+  oracle::Rng rng(seed ^ (uint64_t{bits} << 32) ^ 0xA77E);
+  call.tokens_first = rng.chance(0.4);
+  call.options.causal = s.causal;
+  call.options.window = {s.window_left, s.window_right};
+  call.options.softcap = s.softcap;
+  if (s.scale > 0) call.options.scale = s.scale;
+  call.q = oracle::random_numbers(rng, s.b * s.h * s.q * s.d);
+  call.k = oracle::random_numbers(rng, s.b * s.hk * s.k * s.d);
+  call.v = oracle::random_numbers(rng, s.b * s.hk * s.k * s.dv);
+  call.out_gradient = oracle::random_numbers(rng, s.b * s.h * s.q * s.dv);
+  for (const auto& row : s.query_positions) call.q_positions.insert(call.q_positions.end(), row.begin(), row.end());
+  for (const auto& row : s.key_positions) call.k_positions.insert(call.k_positions.end(), row.begin(), row.end());
+  const int64_t center = call.k_positions.empty() ? s.k / 2 : call.k_positions[0];
+  call.terms = random_terms(rng, s, bits, attention::span_of(call.inputs(), call.options), center);
+  if (s.key_numbers) {
+    call.key_batches = rng.chance(0.5) ? 1 : s.b;
+    call.key_heads = rng.chance(0.7) ? 1 : s.h;
+    for (int64_t n = 0; n < call.key_batches * call.key_heads; ++n) {
+      const auto numbers = oracle::random_key_numbers(rng, s.k);
+      call.key_numbers.insert(call.key_numbers.end(), numbers.begin(), numbers.end());
+    }
+    if (call.key_heads == 1) {  // a padded key may hold anything
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      for (int b = 0; b < s.b; ++b) {
+        for (int j = 0; j < s.k; ++j) {
+          const double number = call.key_numbers[size_t((call.key_batches == 1 ? 0 : b) * s.k + j)];
+          if (!std::isinf(number)) continue;
+          for (int h = 0; h < s.hk; ++h) {
+            call.rows(call.k.data(), s.hk, s.k, s.d)(b, h, j, rng.integer(0, s.d - 1)) = nan;
+            call.rows(call.v.data(), s.hk, s.k, s.dv)(b, h, j, rng.integer(0, s.dv - 1)) = nan;
+          }
+        }
+      }
+    }
+  }
+  return call;
+}
+
+}  // namespace locant::test
