@@ -2,6 +2,7 @@
 #include "locant/position/registry.h"
 
 #include "locant/base/check.h"
+#include "locant/position/alibi.h"
 #include "locant/position/deberta.h"
 #include "locant/position/learned.h"
 #include "locant/position/music_transformer.h"
@@ -41,6 +42,7 @@ std::vector<Entry>& entries() {
       built_in<Deberta>("deberta"),
       built_in<Rope>("rope"),
       built_in<Xpos>("xpos"),
+      built_in<Alibi>("alibi"),
   };
   return list;
 }
