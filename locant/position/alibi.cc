@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "locant/base/check.h"
+#include "locant/position/span.h"
 
 namespace locant {
 namespace {
@@ -49,13 +50,7 @@ void Alibi::check() const {
   }
 }
 
-void Alibi::check(const Call& call) const {
-  const int64_t end = call.first_head + call.heads_here();
-  if (call.first_head < 0 || end > call.sizes.heads) {
-    fail(name(), "heads ", call.first_head, " to ", end - 1, " must be among the model's ",
-         call.sizes.heads);
-  }
-}
+void Alibi::check(const Call& call) const { check_heads(name(), call); }
 
 // By the model's head numbers, also where only some of its heads are computed.
 std::vector<double> Alibi::slopes_here(const Call& call, const Parameters& parameters) const {

@@ -4,10 +4,12 @@
 #include "locant/base/check.h"
 #include "locant/position/alibi.h"
 #include "locant/position/deberta.h"
+#include "locant/position/kerple.h"
 #include "locant/position/learned.h"
 #include "locant/position/music_transformer.h"
 #include "locant/position/nope.h"
 #include "locant/position/rope.h"
+#include "locant/position/sandwich.h"
 #include "locant/position/scalar_table.h"
 #include "locant/position/shaw.h"
 #include "locant/position/sinusoidal.h"
@@ -43,6 +45,8 @@ std::vector<Entry>& entries() {
       built_in<Rope>("rope"),
       built_in<Xpos>("xpos"),
       built_in<Alibi>("alibi"),
+      built_in<Kerple>("kerple"),
+      built_in<Sandwich>("sandwich"),
   };
   return list;
 }
