@@ -46,6 +46,10 @@ TEST(OracleAttention, SoftcapComesBeforeTheMask) {
   a.key_allowed = {1, 1, 0};
   expect_printed("weights", attention(a).out.values, numbers(golden::kSoftcapWeightsLastMasked),
                  kSixDigits);
+  // The known wrong order bends the mask's -infinity to -cap.
+  const Attention wrong = logits_are({golden::kSoftcapped[0], golden::kSoftcapped[1], -2});
+  expect_printed("mask first", attention(wrong).out.values, numbers(golden::kSoftcapWeightsWrong),
+                 kSixDigits);
 }
 
 TEST(OracleAttention, SoftcapCoversScaledTermsOnly) {

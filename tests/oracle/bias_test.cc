@@ -1,6 +1,9 @@
 // The oracle's biases by formula (ALiBi, KERPLE, Sandwich, FIRE) against the golden values.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
+
 #include "tests/golden/alibi.h"
 #include "tests/golden/fire.h"
 #include "tests/golden/kerple.h"
@@ -43,6 +46,23 @@ TEST(OracleAlibi, Slopes) {
   }
   for (int h = 0; h < 6; ++h) {  // the known wrong list is one series over the six heads
     EXPECT_NEAR(std::pow(2.0, -8.0 * (h + 1) / 6) / golden::kAlibiSlopes6Wrong[h], 1, 2e-8);
+  }
+}
+
+// Nearest bfloat16, ties to even.
+double to_bf16(double x) {
+  const float y = static_cast<float>(x);
+  std::uint32_t bits = std::bit_cast<std::uint32_t>(y);
+  bits += 0x7FFF + ((bits >> 16) & 1);
+  return std::bit_cast<float>(bits & 0xFFFF0000u);
+}
+
+TEST(OracleAlibi, FalconsProductInBfloat16) {
+  const double slope = alibi_slopes(12).at(8);
+  for (int n = 0; n < 4; ++n) {
+    const double p = golden::kAlibiBf16Positions[n];
+    EXPECT_EQ(to_bf16(to_bf16(slope) * to_bf16(p)), golden::kAlibiBf16Product[n]) << p;
+    EXPECT_NEAR(slope * p / golden::kAlibiFloat32Product[n], 1, 5e-8) << p;
   }
 }
 
