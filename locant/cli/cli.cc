@@ -1,0 +1,107 @@
+#include "locant/cli/cli.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <stdexcept>
+
+#include "locant/base/check.h"
+#include "locant/cli/command.h"
+#include "locant/simd/dispatch.h"
+#include "locant/study/version.h"
+
+namespace locant::cli {
+namespace {
+
+std::atomic<bool> stop_flag{false};
+
+extern "C" void on_signal(int number) {
+  if (stop_flag.exchange(true)) {
+    std::signal(number, SIG_DFL);
+    std::raise(number);
+  }
+}
+
+int available_threads() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return 1;
+}
+
+}  // namespace
+
+void catch_signals() {
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(number, &action, nullptr);
+  }
+}
+
+bool stop_requested() { return stop_flag.load(std::memory_order_relaxed); }
+
+std::unique_ptr<Executor> make_executor(int64_t threads) {
+  if (threads == 0) threads = available_threads();
+  if (threads < 0 || threads > 1024) fail("threads", "must be 0 (all) or 1 to 1024, got ", threads);
+  if (threads == 1) return std::make_unique<SerialExecutor>();
+  return std::make_unique<ThreadPool>(static_cast<int>(threads));
+}
+
+std::string machine_name() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos) {
+      return line.substr(line.find(": ") + 2);
+    }
+  }
+  return "unknown";
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Locant: position-aware attention for CPUs. Every way of telling a Transformer where a "
+               "token stands, trained short and tested long."};
+  app.set_version_flag("--version", study::version());
+  app.require_subcommand(1);
+  app.footer("Begin with `locant schemes`, then `locant compare`. Exit codes: 0 done, 1 the system failed, "
+             "2 bad input, 130 stopped (all results kept).");
+  Action action;
+  add_schemes(app, action);
+  add_show(app, action);
+  add_compare(app, action);
+  add_train(app, action);
+  add_eval(app, action);
+  add_report(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return kBadInput;
+  }
+  if (!simd::override_problem().empty()) {
+    fmt::print(stderr, "locant: {}; using {}\n", simd::override_problem(), simd::name(simd::chosen()));
+  }
+  try {
+    return action();
+  } catch (const std::invalid_argument& error) {
+    fmt::print(stderr, "locant: {}\n", error.what());
+    return kBadInput;
+  } catch (const std::out_of_range& error) {
+    fmt::print(stderr, "locant: {}\n", error.what());
+    return kBadInput;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "locant: not enough memory\n");
+    return kFailed;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "locant: {}\n", error.what());
+    return kFailed;
+  }
+}
+
+}  // namespace locant::cli

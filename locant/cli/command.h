@@ -1,0 +1,36 @@
+// What the subcommands share. Each has a file of its own with one function add_NAME.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "locant/base/executor.h"
+
+namespace locant::cli {
+
+// Set by the callback of the subcommand that was chosen; run() executes it and returns its code.
+using Action = std::function<int()>;
+
+void add_schemes(CLI::App& app, Action& action);
+void add_show(CLI::App& app, Action& action);
+void add_compare(CLI::App& app, Action& action);
+void add_train(CLI::App& app, Action& action);
+void add_eval(CLI::App& app, Action& action);
+void add_report(CLI::App& app, Action& action);
+
+// Threads for --threads: 0 means all the process may use. Throws std::invalid_argument.
+std::unique_ptr<Executor> make_executor(int64_t threads);
+
+// Ctrl-C and termination set a flag that long work asks for; a second signal ends the process at once.
+void catch_signals();
+bool stop_requested();
+
+// "AMD EPYC 9R14", from the system; "unknown" where it does not say.
+std::string machine_name();
+
+}  // namespace locant::cli

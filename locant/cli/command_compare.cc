@@ -1,0 +1,235 @@
+// locant compare: the main job.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "locant/base/check.h"
+#include "locant/cli/cli.h"
+#include "locant/cli/command.h"
+#include "locant/cli/preset.h"
+#include "locant/cli/progress.h"
+#include "locant/position/registry.h"
+#include "locant/simd/peak.h"
+#include "locant/study/claims.h"
+#include "locant/study/comparison.h"
+#include "locant/study/protocol.h"
+#include "locant/study/report.h"
+#include "locant/study/summary.h"
+
+namespace locant::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using study::Record;
+
+// What was asked, beside what a resumed comparison repeats.
+struct CompareArguments : Asked {
+  std::string out = "locant-compare";
+  int64_t threads = 0;
+  bool resume = false, json = false, no_report = false;
+};
+
+// "0,1,2" or "3" = seeds 0, 1, 2. A single number is a count.
+std::vector<uint64_t> parse_seeds(const std::string& text) {
+  std::vector<uint64_t> numbers;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string piece = text.substr(begin, end - begin);
+    if (piece.empty() || piece.size() > 9 || piece.find_first_not_of("0123456789") != std::string::npos) {
+      fail("compare", "--seeds takes a count as in 3, or seeds as in 4,5,6; got \"", text, "\"");
+    }
+    numbers.push_back(std::stoull(piece));
+    begin = end + 1;
+  }
+  if (numbers.size() > 1) return numbers;
+  if (numbers[0] < 1 || numbers[0] > 1000) {
+    fail("compare", "--seeds must be a count from 1 to 1000, got ", text);
+  }
+  std::vector<uint64_t> seeds;
+  for (uint64_t seed = 0; seed < numbers[0]; ++seed) seeds.push_back(seed);
+  return seeds;
+}
+
+std::vector<std::string> parse_schemes(const std::string& text, const Preset& preset) {
+  if (text.empty()) return preset.schemes;
+  if (text == "all") return scheme_names();
+  std::vector<std::string> list = split_specifications(text);
+  if (list.empty()) fail("compare", "--schemes is empty; there are: all, or ", join(scheme_names()));
+  return list;
+}
+
+// Prints the table row by row as schemes finish, and the bar in between.
+class Printer final : public study::Watcher {
+ public:
+  Printer(const study::ComparisonOptions& options, bool json)
+      : settings_(options.settings), lengths_(study::test_lengths(settings_.train_length)), json_(json),
+        show_seeds_(options.seeds.size() > 1) {}
+
+  void run_begins(size_t number, size_t count, const std::string& label, uint64_t seed) override {
+    begin_table();
+    progress_ = std::make_unique<Progress>(fmt::format("{}/{} {} seed {}", number, count, label, seed));
+  }
+  void run_kept(const Record& record) override {
+    if (!kept_++) note("runs already recorded are kept");
+    run_ends({record});
+  }
+  void step_done(int64_t step, int64_t steps, double loss, double rate) override {
+    if (progress_) {
+      progress_->update(step, steps, fmt::format("training, loss {:.3f}, {:.0f} tokens/s", loss, rate));
+    }
+  }
+  void evaluation(size_t done, size_t count) override {
+    if (!evaluating_) {
+      evaluating_ = std::make_unique<Progress>("   testing");
+      if (progress_) progress_->clear();
+    }
+    evaluating_->update(int64_t(done), int64_t(count), fmt::format("{} of {} lengths", done, count));
+    if (done == count) evaluating_.reset();
+  }
+  void run_ends(const std::vector<Record>& records) override {
+    evaluating_.reset();
+    progress_.reset();
+    begin_table();
+    for (const study::Summary& summary : study::summarize(records)) {
+      for (const auto& scheme : summary.schemes) {
+        std::string row = study::table_row(scheme, lengths_);
+        if (show_seeds_) row += fmt::format("  seed {}", records.front().seed);
+        if (!json_) fmt::print("{}\n", row);
+      }
+    }
+    for (const Record& record : records) {
+      if (json_) fmt::print("{}\n", study::to_json(record));
+      if (record.diverged) note(record.name + " diverged: " + record.error);
+    }
+    std::fflush(stdout);
+  }
+  void note(const std::string& text) override {
+    if (progress_) progress_->clear();
+    fmt::print(stderr, "{}\n", text);
+  }
+  bool stop() override { return stop_requested(); }
+
+ private:
+  void begin_table() {
+    if (begun_ || json_) return;
+    begun_ = true;
+    fmt::print("{}\n", study::table_header(settings_, lengths_));
+    std::fflush(stdout);
+  }
+
+  study::Settings settings_;
+  std::vector<int64_t> lengths_;
+  bool json_, show_seeds_, begun_ = false;
+  int kept_ = 0;
+  std::unique_ptr<Progress> progress_, evaluating_;
+};
+
+void print_claims(const std::vector<Record>& records) {
+  const std::vector<study::ClaimResult> claims = study::judge_claims(records);
+  const auto tested = [](const study::ClaimResult& c) { return c.verdict != study::Verdict::kNotTested; };
+  if (std::none_of(claims.begin(), claims.end(), tested)) {
+    fmt::print("\nClaims: none is tested by this run ({}).\n", claims.front().evidence);
+    return;
+  }
+  fmt::print("\nClaims (bars frozen before the runs):\n");
+  for (const study::ClaimResult& claim : claims) {
+    if (!tested(claim)) continue;
+    fmt::print("{:>3}  {:<14} {}\n     {}\n", claim.number, study::verdict_text(claim.verdict), claim.claim,
+               claim.evidence);
+  }
+}
+
+int compare_action(CompareArguments args) {
+  if (args.resume) static_cast<Asked&>(args) = load_asked(args.out);
+  if (args.corpus.empty()) {
+    fail("compare", "--corpus PATH is needed: a UTF-8 text file or a folder of them "
+         "(`./run compare` brings a default text)");
+  }
+  const Preset preset = preset_named(args.preset);
+  study::ComparisonOptions options;
+  options.schemes = parse_schemes(args.schemes, preset);
+  options.seeds = args.seeds.empty() ? preset.seeds : parse_seeds(args.seeds);
+  options.settings = preset.settings;
+  if (args.length) scale_to_length(options.settings, args.length);
+  if (args.steps) options.settings.steps = args.steps;
+  options.out = args.out;
+  options.machine = machine_name();
+
+  const std::unique_ptr<Executor> executor = make_executor(args.threads);
+  const Corpus corpus = load_corpus(args.corpus);
+  study::plan(options, corpus);  // everything wrong is said before anything is written
+  options.peak_gflops = simd::measure_fma_peak(simd::chosen());
+
+  catch_signals();
+  Printer printer(options, args.json);
+  save_asked(args.out, args);
+  const auto begin = std::chrono::steady_clock::now();
+  const study::ComparisonResult result = study::compare(options, corpus, *executor, printer);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  if (!args.json && result.finished) {
+    if (options.seeds.size() > 1) {
+      fmt::print("\nMeans over {} seeds:\n", options.seeds.size());
+      for (const study::Summary& summary : study::summarize(result.records)) {
+        fmt::print("{}\n", study::table_header(summary.settings, summary.lengths));
+        for (const auto& scheme : summary.schemes) {
+          fmt::print("{}\n", study::table_row(scheme, summary.lengths));
+        }
+      }
+    }
+    print_claims(result.records);
+  }
+  const std::string report = args.out + "/report.html";
+  if (!args.no_report && !result.records.empty()) {
+    study::write_report(report, result.records, study::records_path(args.out));
+    fmt::print(stderr, "\nReport: {}\nRecords: {}\n", fs::absolute(report).string(),
+               fs::absolute(study::records_path(args.out)).string());
+  }
+  if (!result.finished) {
+    fmt::print(stderr, "Stopped. Everything finished is kept; go on with: locant compare --resume --out {}\n", args.out);
+    return kStopped;
+  }
+  fmt::print(stderr, "Took {}.\n", duration_text(seconds));
+  return kDone;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Action& action) {
+  auto args = std::make_shared<CompareArguments>();
+  CLI::App* command = app.add_subcommand(
+      "compare", "Train every scheme short on a text, test it long, leave a table, records and a report.");
+  command->add_option("--schemes", args->schemes,
+                      "Comma-separated schemes with options, as in alibi,t5(buckets=32),rope; or all. "
+                      "Options you do not name are fitted to the training length.");
+  command->add_option("--corpus", args->corpus, "UTF-8 text file, or a folder of them");
+  command->add_option("--preset", args->preset, preset_help())->capture_default_str();
+  command->add_option("--length", args->length, "Training length L in bytes (tests run to 16 L)");
+  command->add_option("--steps", args->steps, "Training steps");
+  command->add_option("--seeds", args->seeds, "How many (3), or which (4,5,6)");
+  command->add_option("--threads", args->threads, "Threads, 0 = all; results do not depend on it");
+  command->add_option("--out", args->out, "Folder for records, weights and report")->capture_default_str();
+  command->add_flag("--resume", args->resume, "Go on with the comparison in --out, with the options it began with");
+  command->add_flag("--json", args->json, "Print each record as a line of JSON instead of the table");
+  command->add_flag("--no-report", args->no_report, "Do not write report.html");
+  command->footer("Examples:\n  locant compare --corpus book.txt\n"
+                  "  locant compare --corpus texts/ --schemes alibi,rope,nope --steps 300 --seeds 3\n"
+                  "A comparison that was stopped continues when the same command is given again.");
+  command->callback([args, command, &action] {
+    for (const char* name : {"--length", "--steps"}) {
+      if (command->count(name) && (name == std::string("--length") ? args->length : args->steps) < 1) {
+        throw CLI::ValidationError(name, "must be at least 1");
+      }
+    }
+    if (command->count("--schemes") && args->schemes.empty()) {
+      throw CLI::ValidationError("--schemes", "is empty; there are: all, or " + join(scheme_names()));
+    }
+    if (command->count("--seeds") && args->seeds.empty()) throw CLI::ValidationError("--seeds", "is empty");
+    action = [args] { return compare_action(*args); };
+  });
+}
+
+}  // namespace locant::cli

@@ -1,0 +1,103 @@
+// locant eval: a saved model at the lengths and in the three ways of the protocol.
+#include <fmt/format.h>
+
+#include "locant/base/check.h"
+#include "locant/cli/cli.h"
+#include "locant/cli/command.h"
+#include "locant/cli/preset.h"
+#include "locant/cli/progress.h"
+#include "locant/data/corpus.h"
+#include "locant/position/registry.h"
+#include "locant/study/json.h"
+#include "locant/study/protocol.h"
+#include "locant/study/summary.h"
+#include "locant/train/model.h"
+
+namespace locant::cli {
+namespace {
+
+struct EvalArguments {
+  std::string model, corpus, scheme, part = "test";
+  int64_t threads = 0;
+  bool json = false;
+};
+
+int eval_action(const EvalArguments& args) {
+  const Model model = load_model(args.model);
+  const Corpus corpus = load_corpus(args.corpus);
+  const int64_t length = model.config().length;
+  if (static_cast<int64_t>(corpus.vocabulary.size()) != model.config().vocabulary) {
+    fail("eval", args.model, " knows ", model.config().vocabulary, " byte values, ", args.corpus, " has ",
+         corpus.vocabulary.size(), "; evaluate on the text it was trained on");
+  }
+  require_length(corpus, length);
+  const auto text = args.part == "train" ? corpus.train() : args.part == "validation" ? corpus.validation() : corpus.test();
+  const std::string name = parse_specification(model.config().scheme).name;
+  if (!args.scheme.empty()) make_scheme(args.scheme);  // a wrong text is said before the work
+
+  study::Record record;
+  record.name = name;
+  record.scheme = model.config().scheme;
+  record.test_scaling = args.scheme.empty() ? "none" : args.scheme;
+  record.settings = preset_named("quick").settings;
+  scale_to_length(record.settings, length);
+  const std::unique_ptr<Executor> executor = make_executor(args.threads);
+  catch_signals();
+  Progress progress(name);
+  const size_t count = study::protocol_count(length);
+  const auto scheme_at = [&](int64_t) { return args.scheme; };
+  const bool went_on = study::evaluate_protocols(
+      model, text, *executor, args.scheme.empty() ? std::function<std::string(int64_t)>() : scheme_at,
+      [&](size_t done) {
+        progress.update(int64_t(done), int64_t(count), fmt::format("{} of {} lengths", done, count));
+        return !stop_requested();
+      },
+      record);
+  progress.clear();
+  if (args.json) {
+    for (const auto& [protocol, by_length] : record.losses) {
+      for (const auto& [test_length, loss] : by_length) {
+        study::JsonObject json;
+        json.text("model", args.model).text("scheme", args.scheme.empty() ? record.scheme : args.scheme);
+        json.text("protocol", protocol).integer("length", test_length).real("loss", loss);
+        fmt::print("{}\n", json.str());
+      }
+    }
+  } else {
+    fmt::print("{}\n{:<16}", args.scheme.empty() ? record.scheme : args.scheme, "loss at length");
+    for (int64_t at : study::test_lengths(length)) fmt::print("{:>10}", at);
+    fmt::print("\n");
+    for (const char* protocol : {study::kWindows, study::kSameTargets, study::kSliding}) {
+      fmt::print("{:<16}", protocol);
+      for (int64_t at : study::test_lengths(length)) {
+        const auto& by_length = record.losses[protocol];
+        fmt::print("{:>10}", by_length.count(at) ? fmt::format("{:.4f}", by_length.at(at)) : "-");
+      }
+      fmt::print("\n");
+    }
+    if (!record.repeated_rows.empty()) {
+      fmt::print("Past {} tokens the last row of the table was repeated.\n", length);
+    }
+  }
+  return went_on ? kDone : kStopped;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Action& action) {
+  auto args = std::make_shared<EvalArguments>();
+  CLI::App* command = app.add_subcommand(
+      "eval", "Test a saved model at 1 to 16 times its training length, in the three ways of the protocol.");
+  command->add_option("model", args->model, "A file that `locant train` or `locant compare` saved")->required();
+  command->add_option("--corpus", args->corpus, "The text it was trained on")->required();
+  command->add_option("--scheme", args->scheme,
+                      "Read with other options, as in rope(scaling=linear,factor=4,original=64)");
+  command->add_option("--part", args->part, "Part of the text")
+      ->check(CLI::IsMember({"train", "validation", "test"}))->capture_default_str();
+  command->add_option("--threads", args->threads, "0 = all; results do not depend on it")->capture_default_str();
+  command->add_flag("--json", args->json, "Print a line of JSON for each loss");
+  command->footer("Example: locant eval rope.safetensors --corpus book.txt --scheme 'rope(scaling=ntk,factor=4)'");
+  command->callback([args, &action] { action = [args] { return eval_action(*args); }; });
+}
+
+}  // namespace locant::cli

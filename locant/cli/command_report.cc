@@ -1,0 +1,80 @@
+// locant report: a page from records, of one machine or many.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "locant/base/check.h"
+#include "locant/cli/cli.h"
+#include "locant/cli/command.h"
+#include "locant/cli/preset.h"
+#include "locant/study/claims.h"
+#include "locant/study/json.h"
+#include "locant/study/report.h"
+#include "locant/study/summary.h"
+
+namespace locant::cli {
+namespace {
+
+struct ReportArguments {
+  std::vector<std::string> records;
+  std::string out = "report.html";
+  bool json = false;
+};
+
+std::string claims_json(const std::vector<study::Record>& records) {
+  std::vector<std::string> list;
+  for (const study::ClaimResult& claim : study::judge_claims(records)) {
+    study::JsonObject json;
+    json.integer("claim", claim.number).text("text", claim.claim).text("bar", claim.bar);
+    json.text("verdict", study::verdict_text(claim.verdict)).integer("seeds", claim.seeds);
+    json.text("evidence", claim.evidence);
+    list.push_back(json.str());
+  }
+  return fmt::format("[{}]", fmt::join(list, ","));
+}
+
+int report_action(const ReportArguments& args) {
+  std::vector<study::Record> records;
+  for (std::string path : args.records) {
+    if (std::filesystem::is_directory(path)) path += "/records.jsonl";
+    study::RecordFile file = study::read_records(path);
+    for (const std::string& note : file.notes) fmt::print(stderr, "locant: {}\n", note);
+    records.insert(records.end(), file.records.begin(), file.records.end());
+  }
+  if (records.empty()) fail("report", "no records in ", join(args.records));
+  const std::vector<study::Summary> summaries = study::summarize(records);
+  for (const study::Summary& summary : summaries) {
+    if (args.json) {
+      study::JsonObject json;
+      json.text("settings_id", summary.settings.id()).raw("settings", summary.settings.text());
+      json.raw("claims", claims_json(summary.records));
+      fmt::print("{}\n", json.str());
+      continue;
+    }
+    if (summaries.size() > 1) fmt::print("Settings {}: {}\n", summary.settings.id(), summary.settings.text());
+    fmt::print("{}\n", study::table_header(summary.settings, summary.lengths));
+    for (const auto& scheme : summary.schemes) fmt::print("{}\n", study::table_row(scheme, summary.lengths));
+    for (const study::ClaimResult& claim : study::judge_claims(summary.records)) {
+      fmt::print("{:>3}  {:<23} {}\n     {}\n", claim.number, study::verdict_text(claim.verdict), claim.claim,
+                 claim.evidence);
+    }
+  }
+  study::write_report(args.out, records, join(args.records));
+  fmt::print(stderr, "Report: {}\n", std::filesystem::absolute(args.out).string());
+  return kDone;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Action& action) {
+  auto args = std::make_shared<ReportArguments>();
+  CLI::App* command = app.add_subcommand(
+      "report", "Make the page and judge the claims from records; files of several machines are merged.");
+  command->add_option("records", args->records, "Records (records.jsonl) or folders of comparisons")->required();
+  command->add_option("--out", args->out, "The page")->capture_default_str();
+  command->add_flag("--json", args->json, "Print settings, claims and verdicts as a line of JSON each");
+  command->footer("Example: locant report laptop/records.jsonl server/ --out both.html");
+  command->callback([args, &action] { action = [args] { return report_action(*args); }; });
+}
+
+}  // namespace locant::cli

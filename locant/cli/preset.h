@@ -1,0 +1,36 @@
+// Sizes of a comparison that have names, and what was asked of one, kept in its folder for --resume.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "locant/study/record.h"
+
+namespace locant::cli {
+
+struct Preset {
+  std::vector<std::string> schemes;
+  std::vector<uint64_t> seeds;
+  study::Settings settings;
+};
+
+// "smoke", "quick" or "full"; throws std::invalid_argument.
+Preset preset_named(const std::string& name);
+std::string preset_help();
+
+// Another training length under the same preset: the evaluation budgets grow with it where the longest
+// test window would not fit. Throws std::invalid_argument unless 2 <= length <= 65536.
+void scale_to_length(study::Settings& settings, int64_t length);
+
+// The options that decide the numbers, as given.
+struct Asked {
+  std::string schemes, corpus, preset = "quick", seeds;
+  int64_t length = 0, steps = 0;
+};
+// OUT/asked.json. load_asked throws std::invalid_argument when there is none or it is broken.
+void save_asked(const std::string& out, const Asked& asked);
+Asked load_asked(const std::string& out);
+
+std::string join(const std::vector<std::string>& words);  // "a, b, c"
+
+}  // namespace locant::cli

@@ -1,0 +1,73 @@
+// The main job: train every scheme short, test it long, leave one record for each run.
+//
+// A comparison lives in a folder: settings.json (what was asked), records.jsonl, models/ (weights),
+// report.html (study/report.h). Runs already recorded are not trained again, so a stopped
+// comparison continues where it was. A run whose loss is not finite is recorded as diverged.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "locant/base/executor.h"
+#include "locant/data/corpus.h"
+#include "locant/study/record.h"
+
+namespace locant::study {
+
+struct ComparisonOptions {
+  std::vector<std::string> schemes;  // specifications; options not named are fitted to the length
+  std::vector<uint64_t> seeds{0};
+  Settings settings;  // corpus and its fingerprint are filled in from the corpus
+  std::string out;    // folder, made if missing
+  double peak_gflops = 0;  // of one thread, for the shares of peak; 0 if not measured
+  std::string machine;
+};
+
+// Who watches a comparison. Every function may be left out. Called from the comparing thread.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  virtual void run_begins(size_t number, size_t count, const std::string& label, uint64_t seed) {
+    (void)number, (void)count, (void)label, (void)seed;
+  }
+  virtual void run_kept(const Record& record) { (void)record; }  // found among the records
+  virtual void step_done(int64_t step, int64_t steps, double loss, double tokens_per_second) {
+    (void)step, (void)steps, (void)loss, (void)tokens_per_second;
+  }
+  virtual void evaluation(size_t done, size_t count) { (void)done, (void)count; }
+  virtual void run_ends(const std::vector<Record>& records) { (void)records; }
+  virtual void note(const std::string& text) { (void)text; }
+  // Asked between steps; true ends the comparison, keeping all that is recorded.
+  virtual bool stop() { return false; }
+};
+
+// A scheme as a comparison runs it: fitted to the training length, then the options of `text` on top.
+// Returns its full specification. Throws std::invalid_argument.
+std::string fitted_specification(const std::string& text, int64_t train_length,
+                                 double embedding_deviation);
+
+// One training of a comparison, in the order they are made: all schemes of a seed, then the next.
+struct Run {
+  std::string label, name, scheme;  // as given; in the registry; full specification
+  uint64_t seed = 0;
+};
+// Checks everything that can be checked beforehand; throws std::invalid_argument.
+std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus);
+
+// Runs what is missing and returns all records of these settings, schemes and seeds in order; false
+// in `finished` after a stop. Throws std::invalid_argument before anything is written if the
+// options, the corpus or the folder's records do not fit.
+struct ComparisonResult {
+  std::vector<Record> records;
+  bool finished = true;
+};
+ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
+                         Executor& executor, Watcher& watcher);
+
+// Paths inside the folder of a comparison.
+std::string records_path(const std::string& out);
+std::string model_path(const std::string& out, const Record& record);
+
+}  // namespace locant::study

@@ -1,0 +1,150 @@
+#include "locant/study/plot.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+
+extern char** environ;
+
+namespace locant::study {
+namespace {
+
+// Twelve colours that stay apart on white and for most colour-blind readers; then they repeat dashed.
+constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
+                                    "#000000", "#8c564b", "#7f7f7f", "#5e3c99", "#b2182b", "#666600"};
+constexpr size_t kColourCount = std::size(kColours);
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out + "\"";
+}
+
+std::string script_of(const Plot& plot) {
+  std::string s = fmt::format(
+      "set terminal svg size {},{} dynamic font 'Helvetica,14' background '#ffffff' noenhanced\n"
+      "set grid lc rgb '#dddddd'\nset border 3 lc rgb '#444444'\nset tics nomirror\n"
+      "set xlabel {}\nset ylabel {}\nset key outside right top\nset datafile missing 'nan'\n",
+      plot.width, plot.height, quoted(plot.x_label), quoted(plot.y_label));
+  if (plot.log2_x) s += "set logscale x 2\n";
+  if (!plot.x_ticks.empty()) {
+    std::vector<std::string> ticks;
+    for (const auto& [x, label] : plot.x_ticks) ticks.push_back(fmt::format("{} {}", quoted(label), x));
+    s += fmt::format("set xtics ({})\n", fmt::join(ticks, ","));
+  }
+  if (plot.y_low < plot.y_high) s += fmt::format("set yrange [{}:{}]\n", plot.y_low, plot.y_high);
+  std::vector<std::string> plots;
+  for (size_t n = 0; n < plot.lines.size(); ++n) {
+    const Line& line = plot.lines[n];
+    s += fmt::format("$line{} << EOD\n", n);
+    for (const auto& [x, y] : line.points) {
+      s += std::isfinite(y) ? fmt::format("{} {}\n", x, y) : fmt::format("{} nan\n", x);
+    }
+    s += "EOD\n";
+    plots.push_back(fmt::format(
+        "$line{} using 1:2 with {} lw 2 pt 7 ps 0.4 dt {} lc rgb '{}' title {}", n,
+        line.points.size() > 40 ? "lines" : "linespoints",
+        line.dashed || n >= kColourCount ? 2 : 1, kColours[n % kColourCount], quoted(line.title)));
+  }
+  return s + fmt::format("plot {}\n", fmt::join(plots, ", "));
+}
+
+// Runs gnuplot with `input` on its standard input; both pipes are served by one poll loop, so that
+// neither side can block the other.
+Drawing run_gnuplot(const std::string& input) {
+  int in[2], out[2];
+  if (pipe2(in, O_CLOEXEC) != 0) return {"", std::strerror(errno)};
+  if (pipe2(out, O_CLOEXEC) != 0) {
+    const int error = errno;
+    close(in[0]), close(in[1]);
+    return {"", std::strerror(error)};
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+  posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  const char* argv[] = {"gnuplot", "-", nullptr};
+  pid_t child;
+  const int error =
+      posix_spawnp(&child, "gnuplot", &actions, nullptr, const_cast<char**>(argv), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(in[0]), close(out[1]);
+  if (error != 0) {
+    close(in[1]), close(out[0]);
+    return {"", error == ENOENT ? "gnuplot is not installed (Debian: gnuplot-nox)"
+                                : fmt::format("gnuplot cannot be started: {}", std::strerror(error))};
+  }
+  // A gnuplot that dies early must not end us with SIGPIPE.
+  sigset_t pipe_signal, before;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  fcntl(in[1], F_SETFL, O_NONBLOCK);
+  Drawing drawing;
+  size_t written = 0;
+  bool writing = true;
+  char buffer[65536];
+  for (;;) {
+    pollfd fds[2] = {{out[0], POLLIN, 0}, {writing ? in[1] : -1, POLLOUT, 0}};
+    if (poll(fds, 2, 60000) <= 0) {
+      if (errno == EINTR) continue;
+      kill(child, SIGKILL);
+      break;
+    }
+    if (writing && (fds[1].revents & (POLLOUT | POLLERR | POLLHUP))) {
+      const ssize_t n = write(in[1], input.data() + written, input.size() - written);
+      if (n > 0) written += static_cast<size_t>(n);
+      if ((n < 0 && errno != EAGAIN && errno != EINTR) || written == input.size()) {
+        close(in[1]);
+        writing = false;
+      }
+    }
+    if (fds[0].revents & (POLLIN | POLLHUP)) {
+      const ssize_t n = read(out[0], buffer, sizeof buffer);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;
+      drawing.svg.append(buffer, static_cast<size_t>(n));
+    }
+  }
+  if (writing) close(in[1]);
+  close(out[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  const timespec now{0, 0};
+  sigtimedwait(&pipe_signal, nullptr, &now);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || drawing.svg.find("</svg>") == std::string::npos) {
+    return {"", WIFEXITED(status) && WEXITSTATUS(status) == 127
+                    ? "gnuplot is not installed (Debian: gnuplot-nox)"
+                    : "gnuplot failed"};
+  }
+  // From the element on: the XML prologue has no place inside a page.
+  drawing.svg.erase(0, drawing.svg.find("<svg"));
+  return drawing;
+}
+
+}  // namespace
+
+Drawing draw(const Plot& plot) {
+  bool any = false;
+  for (const Line& line : plot.lines) {
+    for (const auto& [x, y] : line.points) any = any || std::isfinite(y);
+  }
+  if (!any) return {"", "there is nothing to draw"};
+  return run_gnuplot(script_of(plot));
+}
+
+}  // namespace locant::study

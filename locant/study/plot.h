@@ -1,0 +1,31 @@
+// Line plots as SVG, drawn by gnuplot. Without gnuplot there is no plot but a reason.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace locant::study {
+
+struct Line {
+  std::string title;
+  std::vector<std::pair<double, double>> points;  // not finite: a gap
+  bool dashed = false;
+};
+
+struct Plot {
+  std::string x_label, y_label;
+  std::vector<Line> lines;
+  bool log2_x = false;
+  std::vector<std::pair<double, std::string>> x_ticks;  // position, label; empty: automatic
+  double y_low = 0, y_high = 0;                         // equal: automatic
+  int width = 900, height = 460;
+};
+
+struct Drawing {
+  std::string svg;     // empty if it could not be drawn,
+  std::string reason;  // and then why
+};
+Drawing draw(const Plot& plot);
+
+}  // namespace locant::study

@@ -1,0 +1,83 @@
+// Records: what a run left behind, one JSON object a line, everything needed to make it again.
+//
+// Lines are appended durably and whole. Files of several machines merge by `cat`. A record of another version is an error that
+// names it; fields that are not known are ignored.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace locant::study {
+
+// The three ways of evaluating (data/windows.h).
+inline constexpr const char* kWindows = "windows";            // (i) non-overlapping
+inline constexpr const char* kSameTargets = "same_targets";   // (ii) last L of common ends
+inline constexpr const char* kSliding = "sliding";            // (iii) stride L/2
+
+// A learned table against distance, as the report draws it: one line for each head.
+struct LearnedTable {
+  std::string title;                         // "layer 0, added to scores"
+  std::vector<int64_t> distances;            // j - i
+  std::vector<std::vector<double>> heads;    // [heads][distances]
+};
+
+// Everything that decides the numbers, apart from scheme and seed. Records of one comparison have
+// equal settings; settings_id() is what they are matched by.
+struct Settings {
+  std::string corpus;              // file name, without folders
+  std::string corpus_fingerprint;  // 16 hexadecimal digits
+  int64_t train_length = 64, steps = 700, batch = 32;
+  int64_t layers = 4, width = 128, heads = 4, feed_forward = 512;
+  double learning_rate = 1e-3, table_rate = 30, weight_decay = 0.01, clip = 1;
+  int64_t warmup = 0;
+  int64_t targets_windows = 0, targets_same = 0, targets_sliding = 0;  // wanted, at evaluation
+  std::string text() const;  // canonical: "key=value key=value"
+  std::string id() const;    // 16 hexadecimal digits of it
+};
+
+struct Record {
+  std::string task = "language_model";
+  std::string scheme;  // full specification, every option
+  std::string name;    // of the scheme in the registry
+  uint64_t seed = 0;
+  std::string test_scaling = "none";  // or "pi", "ntk", "yarn": evaluated so, trained without
+  Settings settings;
+  // losses[protocol][test length] in nats; specifications used where they differ from `scheme`.
+  std::map<std::string, std::map<int64_t, double>> losses;
+  std::map<int64_t, std::string> test_schemes;
+  std::vector<int64_t> repeated_rows;  // test lengths at which the table's last row was repeated
+  bool diverged = false;               // a loss was not finite; losses may be empty
+  std::string error;                   // why there are no losses, if so
+  std::vector<std::pair<int64_t, double>> curve;       // step, training loss (mean since the last)
+  std::vector<std::pair<int64_t, double>> validation;  // step, validation loss at the train length
+  std::vector<LearnedTable> tables;
+  int64_t parameters = 0, position_parameters = 0;
+  double tokens_per_second = 0;  // training
+  double gflops = 0, peak_share = 0, train_seconds = 0, evaluate_seconds = 0;
+  int64_t memory_mb = 0;  // peak of the process so far
+  int threads = 1;
+  std::string machine, instruction_set, version, started;
+
+  // One record for each key: a comparison never trains it twice.
+  std::string key() const;
+};
+
+std::string to_json(const Record& record);  // one line, no newline
+Record record_from_json(const std::string& line, const std::string& where);
+
+// A line that is no JSON object was cut by a crash (more may have been appended since): it is left
+// out and said in `notes`, with file and line. A whole object that is no record of this version
+// throws std::invalid_argument.
+struct RecordFile {
+  std::vector<Record> records;
+  std::vector<std::string> notes;
+};
+RecordFile read_records(const std::string& path);
+
+// Adds one line for each record, synced to the disk before it returns.
+void append_records(const std::string& path, const std::vector<Record>& records);
+
+}  // namespace locant::study

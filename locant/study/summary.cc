@@ -1,0 +1,167 @@
+#include "locant/study/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace locant::study {
+
+Statistic statistic(const std::vector<double>& values) {
+  Statistic s;
+  for (double x : values) {
+    if (std::isfinite(x)) s.mean += x, ++s.count;
+  }
+  if (s.count == 0) return {NAN, NAN, 0};
+  s.mean /= s.count;
+  double squares = 0;
+  for (double x : values) {
+    if (std::isfinite(x)) squares += (x - s.mean) * (x - s.mean);
+  }
+  s.deviation = s.count > 1 ? std::sqrt(squares / (s.count - 1)) : 0;
+  return s;
+}
+
+namespace {
+
+SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
+  const Record& first = *records.front();
+  SchemeSummary s;
+  s.name = first.name;
+  s.scheme = first.scheme;
+  s.test_scaling = first.test_scaling;
+  s.label = s.test_scaling == "none" ? s.name : s.name + " + " + s.test_scaling + " at test";
+  s.parameters = first.parameters;
+  s.position_parameters = first.position_parameters;
+  std::map<std::string, std::map<int64_t, std::vector<double>>> losses;
+  std::vector<double> speeds, shares;
+  for (const Record* record : records) {
+    if (record->diverged) {
+      ++s.diverged;
+      continue;
+    }
+    s.seeds.push_back(record->seed);
+    for (const auto& [protocol, by_length] : record->losses) {
+      for (const auto& [length, loss] : by_length) losses[protocol][length].push_back(loss);
+    }
+    for (int64_t length : record->repeated_rows) s.repeated[length] = true;
+    if (record->test_scaling == "none") {
+      speeds.push_back(record->tokens_per_second);
+      shares.push_back(record->peak_share);
+    }
+  }
+  for (const auto& [protocol, by_length] : losses) {
+    for (const auto& [length, values] : by_length) {
+      s.losses[protocol][length] = statistic(values);
+    }
+  }
+  s.tokens_per_second = statistic(speeds);
+  s.peak_share = statistic(shares);
+  return s;
+}
+
+}  // namespace
+
+std::vector<Summary> summarize(const std::vector<Record>& records) {
+  std::vector<Summary> summaries;
+  std::set<std::string> seen;
+  for (const Record& record : records) {
+    if (!seen.insert(record.key()).second) continue;
+    const std::string id = record.settings.id();
+    auto at = std::find_if(summaries.begin(), summaries.end(),
+                           [&](const Summary& s) { return s.settings.id() == id; });
+    if (at == summaries.end()) at = summaries.insert(at, Summary{record.settings, {}, {}, {}});
+    at->records.push_back(record);
+  }
+  for (Summary& summary : summaries) {
+    // A scheme is known by its full specification: two sets of options are two rows.
+    std::vector<std::pair<std::string, std::vector<const Record*>>> groups;
+    for (const Record& record : summary.records) {
+      const std::string key = record.scheme + "|" + record.test_scaling;
+      auto at = std::find_if(groups.begin(), groups.end(),
+                             [&](const auto& group) { return group.first == key; });
+      if (at == groups.end()) at = groups.insert(at, {key, {}});
+      at->second.push_back(&record);
+    }
+    std::set<int64_t> lengths;
+    for (const auto& [key, group] : groups) {
+      summary.schemes.push_back(summarize_scheme(group));
+      for (const auto& [protocol, by_length] : summary.schemes.back().losses) {
+        for (const auto& [length, loss] : by_length) lengths.insert(length);
+      }
+    }
+    // Scalings behind the scheme they belong to.
+    std::vector<SchemeSummary> ordered;
+    for (const SchemeSummary& s : summary.schemes) {
+      if (s.test_scaling != "none") continue;
+      ordered.push_back(s);
+      for (const SchemeSummary& t : summary.schemes) {
+        if (t.test_scaling != "none" && t.scheme == s.scheme) ordered.push_back(t);
+      }
+    }
+    for (const SchemeSummary& t : summary.schemes) {
+      const bool has_base = std::any_of(ordered.begin(), ordered.end(), [&](const auto& s) {
+        return s.scheme == t.scheme && s.test_scaling == t.test_scaling;
+      });
+      if (!has_base) ordered.push_back(t);
+    }
+    // Two rows of the same name need their options to be told apart.
+    for (SchemeSummary& s : ordered) {
+      const auto same = std::count_if(ordered.begin(), ordered.end(), [&](const auto& t) {
+        return t.name == s.name && t.test_scaling == s.test_scaling;
+      });
+      if (same > 1) {
+        s.label = s.test_scaling == "none" ? s.scheme : s.scheme + " + " + s.test_scaling;
+      }
+    }
+    summary.schemes = std::move(ordered);
+    summary.lengths.assign(lengths.begin(), lengths.end());
+  }
+  return summaries;
+}
+
+std::string loss_text(const SchemeSummary& scheme, const std::string& protocol, int64_t length) {
+  const auto by_length = scheme.losses.find(protocol);
+  if (by_length == scheme.losses.end() || !by_length->second.count(length)) {
+    return scheme.seeds.empty() && scheme.diverged ? "diverged" : "-";
+  }
+  const Statistic& s = by_length->second.at(length);
+  std::string text = s.count > 1 ? fmt::format("{:.3f} ± {:.3f}", s.mean, s.deviation)
+                                 : fmt::format("{:.3f}", s.mean);
+  if (scheme.repeated.count(length)) text += "*";
+  return text;
+}
+
+namespace {
+constexpr int kLabelWidth = 24, kCellWidth = 10;
+// Pads by characters, not bytes ("±" is two bytes).
+std::string padded(const std::string& text, int width) {
+  int shown = 0;
+  for (const char c : text) shown += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  return std::string(static_cast<size_t>(std::max(0, width - shown)), ' ') + text;
+}
+}  // namespace
+
+std::string table_header(const Settings& settings, const std::vector<int64_t>& lengths) {
+  std::string line = fmt::format("{:<{}}", "scheme", kLabelWidth);
+  for (int64_t length : lengths) {
+    const double ratio = double(length) / double(settings.train_length);
+    line += padded(fmt::format("{:g}L", ratio), kCellWidth);
+  }
+  return line + padded("tokens/s", kCellWidth) + padded("of peak", 9);
+}
+
+std::string table_row(const SchemeSummary& scheme, const std::vector<int64_t>& lengths) {
+  std::string line = fmt::format("{:<{}}", scheme.label, kLabelWidth);
+  for (int64_t length : lengths) {
+    line += padded(loss_text(scheme, kWindows, length), kCellWidth);
+  }
+  if (scheme.tokens_per_second.count) {
+    line += padded(fmt::format("{:.0f}", scheme.tokens_per_second.mean), kCellWidth);
+    line += padded(fmt::format("{:.0f} %", 100 * scheme.peak_share.mean), 9);
+  }
+  return line;
+}
+
+}  // namespace locant::study

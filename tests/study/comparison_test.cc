@@ -1,0 +1,168 @@
+// The main job on a small scale: complete records, the same for any threads, nothing trained twice.
+#include "locant/study/comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "locant/base/random.h"
+#include "locant/study/protocol.h"
+
+namespace locant::study {
+namespace {
+
+// A text with some order in it: a few words in random sequence.
+Corpus small_corpus() {
+  const char* words[] = {"in ", "the ", "beginning ", "was ", "a ", "word ", "and ", "then ", "another\n"};
+  Random random(5);
+  std::string text;
+  while (text.size() < 24000) text += words[random.below(std::size(words))];
+  return corpus_from_text(text, "small.txt");
+}
+
+ComparisonOptions small_options(const std::string& out) {
+  ComparisonOptions options;
+  options.schemes = {"alibi", "rope", "learned"};
+  Settings& s = options.settings;
+  s.train_length = 16;
+  s.steps = 6;
+  s.batch = 4;
+  s.layers = 2;
+  s.width = 16;
+  s.heads = 2;
+  s.feed_forward = 32;
+  s.warmup = 2;
+  s.targets_windows = 768;
+  s.targets_same = 64;
+  s.targets_sliding = 384;
+  options.out = out;
+  return options;
+}
+
+std::string folder(const std::string& name) {
+  const auto path = std::filesystem::path(testing::TempDir()) / ("locant_comparison_test_" + name);
+  std::filesystem::remove_all(path);
+  return path.string();
+}
+
+struct Counting : Watcher {
+  int begun = 0, kept = 0, steps = 0, stop_after = -1;
+  void run_begins(size_t, size_t, const std::string&, uint64_t) override { ++begun; }
+  void run_kept(const Record&) override { ++kept; }
+  void step_done(int64_t, int64_t, double, double) override { ++steps; }
+  bool stop() override { return stop_after >= 0 && steps >= stop_after; }
+};
+
+// What must not depend on threads, machine or time.
+std::string numbers_of(std::vector<Record> records) {
+  std::string text;
+  for (Record& r : records) {
+    r.tokens_per_second = r.gflops = r.peak_share = r.train_seconds = r.evaluate_seconds = 0;
+    r.memory_mb = 0;
+    r.threads = 1;
+    r.started.clear();
+    text += to_json(r) + "\n";
+  }
+  return text;
+}
+
+TEST(Comparison, LeavesCompleteRecordsAndNeverTrainsTwice) {
+  const std::string out = folder("complete");
+  const Corpus corpus = small_corpus();
+  SerialExecutor executor;
+  Counting first;
+  const ComparisonResult result = compare(small_options(out), corpus, executor, first);
+  EXPECT_TRUE(result.finished);
+  EXPECT_EQ(first.begun, 3);
+  ASSERT_EQ(result.records.size(), 6u) << "three schemes, and rope under three scalings";
+  for (const Record& r : result.records) {
+    const size_t lengths = r.test_scaling == "none" ? 6 : 5;
+    for (const char* protocol : {kWindows, kSameTargets, kSliding}) {
+      ASSERT_EQ(r.losses.at(protocol).size(), lengths) << r.name << " " << r.test_scaling;
+      for (const auto& [length, loss] : r.losses.at(protocol)) EXPECT_TRUE(std::isfinite(loss));
+    }
+    EXPECT_FALSE(r.diverged);
+    EXPECT_EQ(r.repeated_rows.size(), r.name == "learned" ? 5u : 0u);
+    EXPECT_GT(r.tokens_per_second, 0);
+    if (r.test_scaling == "none") {
+      EXPECT_EQ(r.curve.size(), 6u);
+      EXPECT_TRUE(std::filesystem::exists(model_path(out, r)));
+      // A window of the training length: with one window per end, protocols (i) and (iii) agree at L
+      // only in kind; the same targets at L are windows too.
+      EXPECT_NEAR(r.losses.at(kWindows).at(16), r.losses.at(kSameTargets).at(16), .5);
+    }
+  }
+  Counting second;
+  const ComparisonResult again = compare(small_options(out), corpus, executor, second);
+  EXPECT_EQ(second.begun, 0);
+  EXPECT_EQ(second.kept, 3);
+  EXPECT_EQ(numbers_of(again.records), numbers_of(result.records));
+}
+
+TEST(Comparison, SameNumbersForAnyThreads) {
+  const Corpus corpus = small_corpus();
+  SerialExecutor one;
+  ThreadPool two(2), three(3);
+  Watcher watcher;
+  const auto a = compare(small_options(folder("one")), corpus, one, watcher);
+  const auto b = compare(small_options(folder("two")), corpus, two, watcher);
+  const auto c = compare(small_options(folder("three")), corpus, three, watcher);
+  EXPECT_EQ(numbers_of(a.records), numbers_of(b.records));
+  EXPECT_EQ(numbers_of(a.records), numbers_of(c.records));
+}
+
+TEST(Comparison, StoppedAndResumedEqualsOneGo) {
+  const Corpus corpus = small_corpus();
+  SerialExecutor executor;
+  Watcher watcher;
+  const auto whole = compare(small_options(folder("whole")), corpus, executor, watcher);
+  const std::string out = folder("stopped");
+  for (int stop_after : {3, 4, 2, 5}) {
+    Counting counting;
+    counting.stop_after = stop_after;
+    compare(small_options(out), corpus, executor, counting);
+  }
+  const auto rest = compare(small_options(out), corpus, executor, watcher);
+  EXPECT_EQ(numbers_of(rest.records), numbers_of(whole.records));
+}
+
+TEST(Comparison, RefusesAFolderOfOtherSettings) {
+  const std::string out = folder("other");
+  const Corpus corpus = small_corpus();
+  SerialExecutor executor;
+  Watcher watcher;
+  ComparisonOptions options = small_options(out);
+  options.schemes = {"nope"};
+  compare(options, corpus, executor, watcher);
+  options.settings.steps += 1;
+  EXPECT_THROW(compare(options, corpus, executor, watcher), std::invalid_argument);
+}
+
+TEST(Comparison, OptionsAreFittedUnlessGiven) {
+  const std::string fitted = fitted_specification("t5", 64, .02);
+  EXPECT_NE(fitted.find("max_distance=32"), std::string::npos) << fitted;
+  const std::string given = fitted_specification("t5(max_distance=128)", 64, .02);
+  EXPECT_NE(given.find("max_distance=128"), std::string::npos) << given;
+  EXPECT_NE(fitted_specification("scalar_table", 64, .02).find("clip=63"), std::string::npos);
+  EXPECT_NE(fitted_specification("shaw", 64, .02).find("k=16"), std::string::npos);
+}
+
+TEST(Comparison, PlanSaysWhatIsWrongBeforeAnythingIsWritten) {
+  const Corpus corpus = small_corpus();
+  const auto refused = [&](const std::function<void(ComparisonOptions&)>& change) {
+    ComparisonOptions options = small_options("/nonexistent/folder");
+    change(options);
+    EXPECT_THROW(plan(options, corpus), std::invalid_argument);
+  };
+  refused([](auto& o) { o.schemes = {}; });
+  refused([](auto& o) { o.schemes = {"alibi", "alibi"}; });
+  refused([](auto& o) { o.schemes = {"no_such_scheme"}; });
+  refused([](auto& o) { o.settings.heads = 3; });
+  refused([](auto& o) { o.settings.train_length = 4096; });
+  refused([](auto& o) { o.schemes = {"rope(width=7)"}; });
+}
+
+}  // namespace
+}  // namespace locant::study

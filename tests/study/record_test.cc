@@ -1,0 +1,138 @@
+// Records: what is written is read back, whatever happened to the file's end.
+#include "locant/study/record.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "locant/study/summary.h"
+
+namespace locant::study {
+namespace {
+
+Record example() {
+  Record r;
+  r.scheme = "t5(buckets=32,max_distance=32)";
+  r.name = "t5";
+  r.seed = 7;
+  r.settings.corpus = "a \"quoted\" text.txt";
+  r.settings.corpus_fingerprint = "0123456789abcdef";
+  r.losses[kWindows] = {{64, 1.9}, {1024, 1.0 / 3}};
+  r.losses[kSliding] = {{64, NAN}};
+  r.test_schemes[128] = "rope(scaling=linear,factor=2)";
+  r.repeated_rows = {96, 128};
+  r.curve = {{7, 3.5}, {14, 2.25}};
+  r.validation = {{70, 2.5}};
+  r.tables = {{"layer 0: added to scores", {-1, 0}, {{.5, -.25}, {1, 2}}}};
+  r.parameters = 812345;
+  r.position_parameters = 128;
+  r.tokens_per_second = 12345.678;
+  r.peak_share = .61;
+  r.threads = 2;
+  r.machine = "a machine";
+  return r;
+}
+
+std::string temporary(const std::string& name) {
+  return (std::filesystem::path(testing::TempDir()) / ("locant_record_test_" + name)).string();
+}
+
+TEST(Record, RoundTrip) {
+  const Record r = example();
+  const Record back = record_from_json(to_json(r), "test");
+  EXPECT_EQ(to_json(back), to_json(r));
+  EXPECT_EQ(back.losses.at(kWindows).at(1024), 1.0 / 3);
+  EXPECT_TRUE(std::isnan(back.losses.at(kSliding).at(64)));
+  EXPECT_EQ(back.key(), r.key());
+  EXPECT_EQ(back.settings.id(), r.settings.id());
+  EXPECT_EQ(back.tables[0].heads, r.tables[0].heads);
+}
+
+TEST(Record, SettingsDecideTheId) {
+  Settings a, b;
+  EXPECT_EQ(a.id(), b.id());
+  b.steps += 1;
+  EXPECT_NE(a.id(), b.id());
+}
+
+TEST(Record, FileCutAtEveryByteKeepsTheLinesBefore) {
+  const std::string path = temporary("cut.jsonl");
+  std::filesystem::remove(path);
+  append_records(path, {example()});
+  const auto first = std::filesystem::file_size(path);
+  Record second = example();
+  second.seed = 8;
+  append_records(path, {second});
+  const auto whole = std::filesystem::file_size(path);
+  std::string bytes(whole, '\0');
+  std::ifstream(path, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(whole));
+  for (size_t cut = first; cut < whole; cut += 7) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes.substr(0, cut);
+    const RecordFile file = read_records(path);
+    ASSERT_EQ(file.records.size(), cut + 1 >= whole ? 2u : 1u) << cut;
+    EXPECT_EQ(file.notes.size(), cut == first || cut + 1 >= whole ? 0u : 1u) << cut;
+    // Work goes on after the cut: the new record stands whole on a line of its own.
+    append_records(path, {second});
+    const RecordFile after = read_records(path);
+    EXPECT_EQ(after.records.back().seed, 8u);
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(Record, WrongRecordsSayWhereAndWhat) {
+  const auto message = [](const std::string& line) {
+    try {
+      record_from_json(line, "file, line 3");
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing thrown");
+  };
+  EXPECT_NE(message("{").find("file, line 3"), std::string::npos);
+  EXPECT_NE(message("[]").find("expected a JSON object"), std::string::npos);
+  EXPECT_NE(message("{\"record_version\":99}").find("expected record_version 1, got 99"), std::string::npos);
+  std::string json = to_json(example());
+  json.replace(json.find("\"seed\""), 6, "\"sead\"");
+  EXPECT_NE(message(json).find("field seed"), std::string::npos) << message(json);
+}
+
+TEST(Summary, MeansDeviationsAndOrder) {
+  std::vector<Record> records;
+  for (uint64_t seed : {0u, 1u, 2u}) {
+    Record r = example();
+    r.seed = seed;
+    r.losses[kWindows] = {{64, 1.0 + double(seed)}};
+    records.push_back(r);
+    r.test_scaling = "ntk";
+    records.push_back(r);
+    Record other = r;
+    other.test_scaling = "none";
+    other.scheme = other.name = "nope";
+    other.diverged = seed == 1;
+    records.push_back(other);
+  }
+  records.push_back(records.front());  // merged twice: counts once
+  const auto summaries = summarize(records);
+  ASSERT_EQ(summaries.size(), 1u);
+  ASSERT_EQ(summaries[0].schemes.size(), 3u);
+  const SchemeSummary& t5 = summaries[0].schemes[0];
+  EXPECT_EQ(t5.label, "t5");
+  EXPECT_EQ(summaries[0].schemes[1].label, "t5 + ntk at test");
+  EXPECT_EQ(t5.losses.at(kWindows).at(64).mean, 2);
+  EXPECT_EQ(t5.losses.at(kWindows).at(64).deviation, 1);
+  EXPECT_EQ(t5.losses.at(kWindows).at(64).count, 3);
+  EXPECT_EQ(loss_text(t5, kWindows, 64), "2.000 ± 1.000");
+  EXPECT_EQ(summaries[0].schemes[2].diverged, 1);
+  EXPECT_EQ(summaries[0].schemes[2].losses.at(kWindows).at(64).count, 2);
+}
+
+TEST(Summary, OtherSettingsAreAnotherComparison) {
+  Record a = example(), b = example();
+  b.settings.steps = 3;
+  EXPECT_EQ(summarize({a, b}).size(), 2u);
+}
+
+}  // namespace
+}  // namespace locant::study
