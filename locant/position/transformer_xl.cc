@@ -143,7 +143,7 @@ void TransformerXl::score(const Call& call, const Parameters& parameters,
 }
 
 // With P = W_R R: number = v . P and query rows = P, so dP = d rows + d number v, and
-// dv = sum over rows of d number W_R R.
+// dv = W_R times the sum over rows of d number R.
 void TransformerXl::score_backward(const Call& call, const Parameters& parameters,
                                    const Terms<double>& gradient,
                                    ParameterGradients& gradients) const {
@@ -153,7 +153,6 @@ void TransformerXl::score_backward(const Call& call, const Parameters& parameter
   const int64_t rows = static_cast<int64_t>(map.rows.size());
   const std::vector<double> sinusoids = sinusoids_of(*this, map, call);
   const double* weight = parameters[names.projection];
-  const Table<double> r = projected(style, sinusoids, rows, weight, call);
 
   double* u_gradient = gradients[names.content] + call.first_head * size;
   for (int64_t n = 0; n < heads * size; ++n) {
@@ -164,12 +163,16 @@ void TransformerXl::score_backward(const Call& call, const Parameters& parameter
   double* v_gradient = gradients[names.position] + call.first_head * size;
   Table<double> r_gradient = gradient.query_rows->rows;
   for (int64_t h = 0; h < heads; ++h) {
+    const double* numbers = gradient.number->table.row(h, 0);
+    std::vector<double> sum(static_cast<size_t>(width));
+    multiply_add(1, rows, width, {numbers, 0, 1}, sinusoids.data(), width, sum.data(), width);
+    Call one = call;
+    one.first_head = call.first_head + h;
+    one.heads = 1;
+    const Table<double> along = projected(style, sum, 1, weight, one);
+    for (int64_t d = 0; d < size; ++d) v_gradient[h * size + d] += along.row(0, 0)[d];
     for (int64_t n = 0; n < rows; ++n) {
-      const double number_gradient = *gradient.number->table.row(h, n);
-      for (int64_t d = 0; d < size; ++d) {
-        v_gradient[h * size + d] += number_gradient * r.row(h, n)[d];
-        r_gradient.row(h, n)[d] += number_gradient * v[h * size + d];
-      }
+      for (int64_t d = 0; d < size; ++d) r_gradient.row(h, n)[d] += numbers[n] * v[h * size + d];
     }
   }
 
