@@ -5,7 +5,6 @@
 namespace locant::train {
 namespace {
 
-constexpr int64_t kShardRows = 256;
 constexpr int64_t kLanes = 8;
 constexpr int64_t kPiece = 1 << 14;  // numbers of the trunk summed by one task
 
@@ -21,9 +20,10 @@ double sum_in_order(const std::vector<double>& numbers) {
 
 template <class T>
 BatchGradient<T>::BatchGradient(const ModelConfig& config, const Scheme& scheme,
-                                const ParameterLayout& layout, int64_t batch, Executor& executor)
+                                const ParameterLayout& layout, int64_t batch, Executor& executor,
+                                int64_t shard_rows)
     : config_(config), layout_(layout), batch_(batch), executor_(executor),
-      shard_batch_(std::clamp<int64_t>(kShardRows / config.length, 1, batch)),
+      shard_batch_(std::clamp<int64_t>(shard_rows / config.length, 1, batch)),
       shards_(divide_up(batch, shard_batch_)), trunk_(layout.size()),
       positions_(scheme, config.sizes(), config.length), position_values_(scheme, config.sizes()),
       position_gradients_(scheme, config.sizes()), transposed_(config),

@@ -16,12 +16,14 @@
 
 namespace locant::train {
 
+inline constexpr int64_t kShardRows = 256;  // tokens a shard, about
+
 template <class T>
 class BatchGradient {
  public:
   // All references must outlive this. batch sequences of config.length tokens.
   BatchGradient(const ModelConfig& config, const Scheme& scheme, const ParameterLayout& layout,
-                int64_t batch, Executor& executor);
+                int64_t batch, Executor& executor, int64_t shard_rows = kShardRows);
 
   struct Result {
     double loss = 0;     // mean over all targets

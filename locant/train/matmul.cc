@@ -1,27 +1,36 @@
 #include "locant/train/matmul.h"
 
+#include <dlfcn.h>
 #include <dnnl.h>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "locant/base/check.h"
 
 namespace locant::train {
 
-// Debian's oneDNN runs on OpenMP, whose number of threads is a setting of each calling thread.
+namespace {
+
+// Debian's oneDNN runs on OpenMP, whose number of threads is a setting of each calling thread. The
+// functions are looked up in the running program: the runtime is oneDNN's affair, and another build
+// of oneDNN may have none.
+struct OpenMp {
+  int (*get)() = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+  void (*set)(int) = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+};
+const OpenMp& openmp() {
+  static const OpenMp functions;
+  return functions;
+}
+
+}  // namespace
+
 SingleThread::SingleThread() : before_(1) {
-#ifdef _OPENMP
-  before_ = omp_get_max_threads();
-  if (before_ != 1) omp_set_num_threads(1);
-#endif
+  if (!openmp().get || !openmp().set) return;
+  before_ = openmp().get();
+  if (before_ != 1) openmp().set(1);
 }
 
 SingleThread::~SingleThread() {
-#ifdef _OPENMP
-  if (before_ != 1) omp_set_num_threads(before_);
-#endif
+  if (before_ != 1) openmp().set(before_);
 }
 
 template <>
