@@ -313,4 +313,44 @@ inline Call<double> random_call(uint64_t seed, unsigned bits, const oracle::Shap
   return call;
 }
 
+// A call of the given shape, term bits and options with fresh numbers; default positions unless the
+// shape has some, no numbers per key, rows in [B, H, L, D].
+inline Call<double> random_like(const Call<double>& like, uint64_t seed = 1) {
+  Call<double> call;
+  call.shape = like.shape;
+  call.term_bits = like.term_bits;
+  call.options = like.options;
+  oracle::Shape& s = call.shape;
+  s.kind = oracle::PositionKind::kDefault;
+  s.query_positions.clear(), s.key_positions.clear();
+  oracle::Rng rng(seed);
+  call.q = oracle::random_numbers(rng, s.b * s.h * s.q * s.d);
+  call.k = oracle::random_numbers(rng, s.b * s.hk * s.k * s.d);
+  call.v = oracle::random_numbers(rng, s.b * s.hk * s.k * s.dv);
+  call.out_gradient = oracle::random_numbers(rng, s.b * s.h * s.q * s.dv);
+  call.terms = random_terms(rng, s, call.term_bits, attention::span_of(call.inputs(), {}), s.k / 2);
+  return call;
+}
+
+// Queries [begin, begin + count) and the first `keys` keys of a call of default positions in
+// [B, H, L, D]; the part has default positions too, right when its queries are the last of its keys.
+inline Call<double> part(const Call<double>& call, int begin, int count, int keys) {
+  Call<double> p = call;
+  p.shape.q = count, p.shape.k = keys;
+  const auto rows = [&](const std::vector<double>& from, int heads, int n, int first, int rows, int width) {
+    std::vector<double> to;
+    for (int bh = 0; bh < call.shape.b * heads; ++bh) {
+      const auto start = from.begin() + (int64_t(bh) * n + first) * width;
+      to.insert(to.end(), start, start + int64_t(rows) * width);
+    }
+    return to;
+  };
+  const oracle::Shape& s = call.shape;
+  p.q = rows(call.q, s.h, s.q, begin, count, s.d);
+  p.out_gradient = rows(call.out_gradient, s.h, s.q, begin, count, s.dv);
+  p.k = rows(call.k, s.hk, s.k, 0, keys, s.d);
+  p.v = rows(call.v, s.hk, s.k, 0, keys, s.dv);
+  return p;
+}
+
 }  // namespace locant::test

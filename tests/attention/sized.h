@@ -26,9 +26,11 @@ struct Sized {
 };
 
 inline double real_part(const Sized& x) { return x.value; }
+// In float a power below 2^-126 may become 0, whatever the rest of a sum: that is 2^-103 eps.
+inline constexpr double kUnderflow = 0x1p-103;
 inline Sized exp(const Sized& x) {
   const double y = std::exp(x.value);
-  return {y, y * (1 + x.size)};
+  return {y, y * (1 + x.size) + kUnderflow};
 }
 inline Sized log(const Sized& x) { return {std::log(x.value), std::fabs(std::log(x.value)) + x.size / x.value}; }
 inline Sized tanh(const Sized& x) {
