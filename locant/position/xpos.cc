@@ -32,7 +32,7 @@ Description Xpos::describe() const {
           .learns = "nothing",
           .cost = "one pass over q and k per call",
           .beyond = "defined; far keys fade, angles never seen; ends where scales overflow",
-          .users = "RetNet, Kosmos, LongNet (torchscale)"};
+          .users = "Kosmos-1, decoders of torchscale"};
 }
 
 void Xpos::options(OptionVisitor& visit) {
