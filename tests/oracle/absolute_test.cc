@@ -81,7 +81,8 @@ TEST(OracleIds, OfPublishedModels) {
             positions(golden::kIdsRobertaRightPadded));
   EXPECT_EQ(roberta_ids(integers(golden::kRobertaTokensLeftPadded), golden::kRobertaPad),
             positions(golden::kIdsRobertaLeftPadded));
-  EXPECT_EQ(roberta_ids({5}, golden::kRobertaPad, 3), positions({golden::kIdsRobertaOneTokenAfter3}));
+  EXPECT_EQ(roberta_ids({5}, golden::kRobertaPad, 3),
+            positions({golden::kIdsRobertaOneTokenAfter3}));
   EXPECT_EQ(roberta_ids_without_tokens(3, 1), positions({2, 3, 4}));
   EXPECT_EQ(roberta_usable(golden::kRobertaRows, 1), golden::kRobertaUsablePad1);
   EXPECT_EQ(roberta_usable(golden::kRobertaRows, 3), golden::kRobertaUsablePad3);

@@ -1,7 +1,8 @@
 #pragma once
 
 // The oracle: dense attention of one head in double. Order of operations:
-//   (q . k + scaled terms) * scale -> softcap -> + unscaled terms -> mask -> softmax -> p . v + value rows
+//   (q . k + scaled terms) * scale -> softcap -> + unscaled terms -> mask -> softmax ->
+//   p . v + value rows
 // A fully masked row gives zeros.
 
 #include <algorithm>
@@ -42,8 +43,8 @@ struct AttentionResult {
   Matrix weights;
   Matrix out;      // [Lq][dv]
   std::vector<double> lse;  // log of the sum of exponentials; -infinity for a masked row
-  // First-order size of what rounding can do to an element of out, per unit of relative error in the
-  // sums: sum_j p_j |v_j| (1 + m_j + sum_k p_k m_k), with m_j the absolute sum behind logit j.
+  // First-order size of what rounding can do to an element of out, per unit of relative error in
+  // the sums: sum_j p_j |v_j| (1 + m_j + sum_k p_k m_k), with m_j the absolute sum behind logit j.
   Matrix magnitude;
   Matrix score_size;  // m_j of the line above, [Lq][Lk]
   Matrix tanh;        // of the softcap, [Lq][Lk]; zeros without one

@@ -1,7 +1,7 @@
 #pragma once
 
-// The oracle: the gradient of sum(out * out_gradient) for the dense attention of attention.h, written
-// out by the chain rule, with the size of the numbers each element was summed from (magnitude).
+// The oracle: the gradient of sum(out * out_gradient) for the dense attention of attention.h,
+// written out by the chain rule, with the size of the numbers each element was summed from (magnitude).
 // Tables: number_term_backward, query_row_term_backward, key_row_term_backward.
 
 #include "tests/oracle/attention.h"

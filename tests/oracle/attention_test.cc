@@ -189,7 +189,9 @@ TEST(OracleAttentionGradient, AgreesWithFiniteDifferences) {
     const auto loss = [&] {
       const Matrix out = attention(whole()).out;
       double total = 0;
-      for (std::size_t n = 0; n < out.values.size(); ++n) total += out.values[n] * weights.values[n];
+      for (std::size_t n = 0; n < out.values.size(); ++n) {
+        total += out.values[n] * weights.values[n];
+      }
       return total;
     };
     AttentionGradient g = attention_gradient(whole(), weights).gradient;

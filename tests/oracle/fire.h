@@ -1,6 +1,7 @@
 #pragma once
 
-// The oracle: FIRE (Li 2023). b = MLP( psi(i - j) / (psi(max(i, L)) + eps) ), psi(x) = ln(|c x| + 1),
+// The oracle: FIRE (Li 2023).
+// b = MLP( psi(i - j) / (psi(max(i, L)) + eps) ), psi(x) = ln(|c x| + 1),
 // MLP 1 -> hidden -> 1 (this head) with ReLU.
 
 #include <algorithm>

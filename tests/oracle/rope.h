@@ -1,6 +1,7 @@
 #pragma once
 
-// The oracle: rotary positions (Su 2021) by complex numbers. Frequencies are given (rope_scaling.h).
+// The oracle: rotary positions (Su 2021) by complex numbers. Frequencies come from outside
+// (rope_scaling.h).
 
 #include <complex>
 

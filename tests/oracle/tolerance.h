@@ -4,10 +4,11 @@
 //
 //   |got - want| <= c (1 + n) eps magnitude,        c = kSafety
 //
-// magnitude is the sum of the absolute values of what was added: sum_j p_j |v_j| for an output, with
-// the share of the scores' own rounding (AttentionResult::magnitude, GradientMagnitudes). It is the
-// relative tolerance where nothing cancels and the absolute floor where something does. An element
-// whose magnitude is zero (a masked row) must be exactly right.
+// magnitude is the sum of the absolute values of what was added: sum_j p_j |v_j| for an output,
+// with the share of the scores' own rounding (AttentionResult::magnitude and, for gradients,
+// GradientAndMagnitude::magnitude). It is the relative tolerance where nothing cancels and the
+// absolute floor where something does. An element whose magnitude is zero (a masked row) must be
+// exactly right.
 // bf16: at most twice the error of a plain bf16 computation, both against a double reference.
 
 #include <gtest/gtest.h>

@@ -115,6 +115,7 @@ struct Draw {
   Mask mask = Mask::kAny;
   int max_length = 24;
   bool consecutive = false;  // only 0, 1, 2 ... (schemes whose oracle is a shift)
+  int64_t span = 1000000;    // positions stay below (schemes with a row for each distance)
 };
 
 inline Case random_case(Rng& rng, const Draw& draw = {}) {
@@ -155,6 +156,9 @@ inline Case random_case(Rng& rng, const Draw& draw = {}) {
   a.key_positions = oracle::random_positions(rng, kind, lk, start);
   a.query_positions = oracle::random_positions(rng, kind, lq, start + std::max(0, lk - lq));
   if (lq == lk && rng.chance(0.5)) a.query_positions = a.key_positions;
+  for (Positions* positions : {&a.key_positions, &a.query_positions}) {
+    for (int64_t& p : *positions) p %= draw.span;
+  }
 
   // The distances that the mask leaves.
   bool any = false;

@@ -4,9 +4,11 @@
 
 #include "tests/oracle/alibi.h"
 #include "tests/oracle/deberta.h"
+#include "tests/oracle/kerple.h"
 #include "tests/oracle/music_transformer.h"
 #include "tests/oracle/rope.h"
 #include "tests/oracle/rope_scaling.h"
+#include "tests/oracle/sandwich.h"
 #include "tests/oracle/scalar_table.h"
 #include "tests/oracle/shaw.h"
 #include "tests/oracle/sinusoidal.h"
@@ -186,7 +188,7 @@ TEST(SchemeOracle, TransformerXl) {
     const std::string style = pick<std::string>(rng, {"xl", "xlnet", "conformer"});
     const bool shift = rng.chance(0.5);  // by the released code's own shift
     const Case c = random_case(rng, {.mask = style == "xl" ? Mask::kCausal : Mask::kAny,
-                                     .max_length = 12, .consecutive = shift});
+                                     .max_length = 12, .consecutive = shift, .span = 20000});
     const int clamp = style != "conformer" && rng.chance(0.4) ? rng.integer(1, 10) : 0;
     const auto scheme = make_scheme("transformer_xl(style=" + style + ",clamp_len=" + text(clamp) +
                                     ",base=5000)");
@@ -197,9 +199,9 @@ TEST(SchemeOracle, TransformerXl) {
     };
     const std::vector<double> u = row(conformer ? "pos_bias_u" : "r_w_bias");
     const std::vector<double> v = row(conformer ? "pos_bias_v" : "r_r_bias");
-    const Matrix w_r =
-        xl_weight(arrays.at(conformer ? "linear_pos.weight" : style == "xlnet" ? "r" : "r_net.weight"),
-                  c, style == "xlnet");
+    const std::string weight =
+        conformer ? "linear_pos.weight" : style == "xlnet" ? "r" : "r_net.weight";
+    const Matrix w_r = xl_weight(arrays.at(weight), c, style == "xlnet");
     Attention want = c.a;
     want.scaled_keys = oracle::xl_key_numbers(c.a.k, u);
     const std::int64_t limit = clamp == 0 ? -1 : clamp;
@@ -245,8 +247,8 @@ Matrix layer_norm(Matrix rows, const std::vector<double>& weight, const std::vec
     for (int w = 0; w < rows.cols; ++w) mean += rows(r, w) / rows.cols;
     for (int w = 0; w < rows.cols; ++w) variance += std::pow(rows(r, w) - mean, 2) / rows.cols;
     for (int w = 0; w < rows.cols; ++w) {
-      rows(r, w) = (rows(r, w) - mean) / std::sqrt(variance + 1e-7) * weight.at(static_cast<size_t>(w)) +
-                   bias.at(static_cast<size_t>(w));
+      const size_t at = static_cast<size_t>(w);
+      rows(r, w) = (rows(r, w) - mean) / std::sqrt(variance + 1e-7) * weight.at(at) + bias.at(at);
     }
   }
   return rows;
@@ -397,7 +399,8 @@ TEST(SchemeOracle, RopeByLayer) {
     Case c = random_case(rng, {.consecutive = true});
     const int d = c.a.q.cols;
     const auto scheme = make_scheme(
-        "rope(rotate_layers=1/1/0,local_layers=1/0,local_base=300,base=20000,scaling=linear,factor=8)");
+        "rope(rotate_layers=1/1/0,local_layers=1/0,local_base=300,base=20000,scaling=linear,"
+        "factor=8)");
     Attention want = c.a;
     if (c.call.layer % 3 != 2) {
       const bool local = c.call.layer % 2 == 0;
@@ -454,6 +457,41 @@ TEST(SchemeOracle, Alibi) {
     (scaled ? want.scaled : want.unscaled) =
         oracle::alibi_bias(slope, form, c.queries(), c.keys());
     expect_same(*scheme, c, arrays, want);
+  }
+}
+
+TEST(SchemeOracle, Kerple) {
+  Rng rng(15);
+  for (int n = 0; n < 2 * kCases; ++n) {
+    const Case c = random_case(rng, {.span = 100000});
+    const bool power = rng.chance(0.5);
+    const auto scheme = make_scheme(std::string("kerple(variant=") + (power ? "power)" : "log)"));
+    Arrays arrays = random_arrays(rng, *scheme, c.call.sizes);
+    // Also beyond the released code's bounds: at least .01, p at most 2 in the power form.
+    for (double& p : arrays.at("bias_p")) p = rng.uniform(-0.3, 2.5);
+    for (double& a : arrays.at("bias_a")) a = rng.uniform(-0.1, 1);
+    const size_t head = static_cast<size_t>(c.head);
+    double p = std::max(0.01, arrays["bias_p"][head]);
+    if (power) p = std::min(p, 2.0);
+    const double a = std::max(0.01, arrays["bias_a"][head]);
+    Attention want = c.a;
+    want.unscaled = oracle::kerple_bias(
+        power ? oracle::KerpleForm::kPower : oracle::KerpleForm::kLog, p, a, c.queries(), c.keys());
+    expect_same(*scheme, c, arrays, want);
+  }
+}
+
+TEST(SchemeOracle, Sandwich) {
+  Rng rng(16);
+  for (int n = 0; n < 2 * kCases; ++n) {
+    const Case c = random_case(rng, {.span = 100000});
+    const int width = rng.chance(0.5) ? 0 : 2 * rng.integer(1, 12);
+    const auto scheme = make_scheme("sandwich(base=8000,width=" + text(width) + ")");
+    Attention want = c.a;
+    want.unscaled = oracle::sandwich_bias(width ? width : c.a.q.cols, static_cast<int>(c.head),
+                                          static_cast<int>(c.call.sizes.heads), c.queries(),
+                                          c.keys(), 8000);
+    expect_same(*scheme, c, {}, want, 1 + static_cast<double>(c.call.length));
   }
 }
 

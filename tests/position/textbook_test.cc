@@ -408,8 +408,8 @@ TEST(Textbook, LearnedPosition5000InATableOf2048IsAnError) {
   EXPECT_TRUE(message.find("5000") != std::string::npos ||
               message.find("5001") != std::string::npos)
       << message;
-  embedding(text, 2047, 4, arrays);                       // the last row is there
-  EXPECT_NEAR(embedding("sinusoidal", 5000, 4)[0], std::sin(5000.0), 1e-15);  // defined
+  embedding(text, 2047, 4, arrays);  // the last row is there
+  EXPECT_NEAR(embedding("sinusoidal", 5000, 4)[0], std::sin(5000.0), 1e-15);
 }
 
 TEST(Textbook, AlibiPenaltyAt5000IsTheSameWhateverTheTrainingLength) {
