@@ -21,8 +21,14 @@ Names names_of(Style style) {
   return {"r_w_bias", "r_r_bias", style == Style::kXlnet ? "r" : "r_net.weight"};
 }
 
-// The rows that a call needs: one for each distance low ... high, ends standing for what is clamped.
-IndexMap index_of(const TransformerXl& scheme, const Call& call) {
+// Rows that one call may ask for: they are computed, all heads of them, for each layer.
+constexpr int64_t kMaxRows = int64_t{1} << 24;
+
+// The rows that a call needs are one for each distance low ... high.
+struct Range {
+  int64_t low, high;
+};
+Range range_of(const TransformerXl& scheme, const Call& call) {
   int64_t low = call.first_distance, high = std::max(call.first_distance, call.last_distance);
   if (scheme.style == Style::kXl) {  // causal: the rest is masked
     high = std::min<int64_t>(high, 0);
@@ -33,6 +39,13 @@ IndexMap index_of(const TransformerXl& scheme, const Call& call) {
     low = std::clamp(low, -limit, limit);
     high = std::clamp(high, -limit, limit);
   }
+  return {low, high};
+}
+
+// With the ends standing for what is clamped.
+IndexMap index_of(const TransformerXl& scheme, const Call& call) {
+  const auto [low, high] = range_of(scheme, call);
+  const int64_t limit = scheme.clamp_len;
   IndexMap map;
   map.first = low;
   for (int64_t d = low; d <= high; ++d) map.rows.push_back(static_cast<int32_t>(d - low));
@@ -110,6 +123,9 @@ void TransformerXl::check(const Call& call) const {
   check.require(call.causal || style != Style::kXl,
                 "style=xl needs a causal mask: its shifted product has left-overs for keys to the "
                 "right of the query; styles xlnet and conformer are defined on both sides");
+  const auto [low, high] = range_of(*this, call);
+  check.require(high - low < kMaxRows, "the call has distances from ", low, " to ", high,
+                ", more than the ", kMaxRows, " rows allowed; clamp_len bounds them");
   check.done();
 }
 

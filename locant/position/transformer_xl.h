@@ -22,7 +22,7 @@ class TransformerXl final : public Scheme {
   std::string name() const override { return "transformer_xl"; }
   Description describe() const override;
   void options(OptionVisitor& visit) override;
-  // Throws std::invalid_argument for style=xl without a causal mask.
+  // Throws std::invalid_argument for style=xl without a causal mask, and for more than 2^24 distances.
   void check(const Call& call) const override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
   void score_backward(const Call& call, const Parameters& parameters,

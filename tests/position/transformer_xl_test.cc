@@ -149,6 +149,13 @@ TEST(TransformerXl, Question3XlNeedsTheCausalMask) {
   EXPECT_NO_THROW(make_scheme(with_style("xlnet"))->check(square_call(4, false)));
 }
 
+TEST(TransformerXl, Question3RefusesMoreRowsThanItCanCompute) {
+  Call far = square_call(4, true);
+  far.first_distance = -(int64_t{1} << 31);
+  EXPECT_SAYS(message_of([&] { make_scheme("transformer_xl")->check(far); }), "clamp_len");
+  EXPECT_NO_THROW(make_scheme("transformer_xl(clamp_len=100)")->check(far));
+}
+
 TEST(TransformerXl, Question4AddsNothingToValues) {
   const auto scheme = make_scheme("transformer_xl");
   const Call call = square_call(3, true, 2, 4);
