@@ -6,6 +6,7 @@
 #include "locant/position/deberta.h"
 #include "locant/position/kerple.h"
 #include "locant/position/learned.h"
+#include "locant/position/mpnet.h"
 #include "locant/position/music_transformer.h"
 #include "locant/position/nope.h"
 #include "locant/position/rope.h"

@@ -24,14 +24,6 @@ Description T5::describe() const {
           .users = "T5, mT5, UMT5, ByT5, LongT5"};
 }
 
-Description Mpnet::describe() const {
-  Description description = T5::describe();
-  description.title = "MPNet, T5's biases in an encoder";
-  description.paper = "Song et al. 2020, arXiv 2004.09297";
-  description.users = "MPNet";
-  return description;
-}
-
 void T5::options(OptionVisitor& visit) {
   visit.integer("buckets", buckets, 2, 65536, "rows of the table");
   visit.integer("max_distance", max_distance, 2, kMaxDistance,

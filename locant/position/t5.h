@@ -36,13 +36,4 @@ class T5 : public Scheme {
   Sharing heads = Sharing::kEach, layers = Sharing::kShared;  // layers=each: UMT5
 };
 
-// MPNet (Song et al. 2020, arXiv 2004.09297): T5's biases, always bidirectional, 32/128, after the
-// usual 1/sqrt(d), one table for all layers. The model has learned absolute positions besides.
-class Mpnet final : public T5 {
- public:
-  Mpnet() { bidirectional = Bidirectional::kYes; }
-  std::string name() const override { return "mpnet"; }
-  Description describe() const override;
-};
-
 }  // namespace locant

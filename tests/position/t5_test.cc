@@ -1,4 +1,4 @@
-// T5 and MPNet, question by question. Keys to the right are in the upper half.
+// T5, question by question (MPNet: mpnet_test.cc). Keys to the right are in the upper half.
 #include "locant/position/t5.h"
 
 #include "tests/golden/t5.h"
@@ -57,7 +57,6 @@ TEST(T5, Question3DirectionFollowsTheCallUnlessSaid) {
   EXPECT_EQ(right("t5", true), 0);
   EXPECT_EQ(right("t5(bidirectional=yes)", true), 17);
   EXPECT_EQ(right("t5(bidirectional=no)", false), 0);
-  EXPECT_EQ(right("mpnet", true), 17);
   EXPECT_EQ(T5().index(true)(-1), 1);
 }
 
@@ -101,14 +100,12 @@ TEST(T5, Question5LearnsOneTable) {
   EXPECT_TRUE(make_scheme("t5(layers=each)")->learn(sizes_of(8))[0].per_layer);  // UMT5
   EXPECT_EQ(make_scheme("t5(heads=shared)")->learn(sizes_of(8))[0].shape,
             (std::vector<int64_t>{32, 1}));
-  EXPECT_EQ(make_scheme("mpnet")->learn(sizes_of(12))[0].shape, (std::vector<int64_t>{32, 12}));
-  EXPECT_EQ(specification(*make_scheme("mpnet")), "mpnet");
 }
 
 TEST(T5, Question5Gradients) {
   for (const char* specification :
        {"t5(buckets=8,max_distance=6)", "t5(buckets=8,max_distance=6,heads=shared)",
-        "t5(buckets=7,max_distance=6,rounding=float32)", "mpnet"}) {
+        "t5(buckets=7,max_distance=6,rounding=float32)"}) {
     for (const bool causal : {false, true}) {
       SCOPED_TRACE(specification);
       const auto scheme = make_scheme(specification);
@@ -160,7 +157,6 @@ TEST(T5, RefusesBucketsWithoutRoom) {
   const auto scheme = make_scheme("t5(max_distance=10)");  // enough on two sides, not on one
   EXPECT_NO_THROW(scheme->check(square_call(4, false)));
   EXPECT_SAYS(message_of([&] { scheme->check(square_call(4, true)); }), "32 buckets a side");
-  EXPECT_SAYS(message_of([] { make_scheme("mpnet(buckets=3)"); }), "[mpnet]");
 }
 
 // D32: cross attention has no bias, whatever the table.
