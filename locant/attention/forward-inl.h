@@ -1,0 +1,284 @@
+// Forward: for every query tile, over the key tiles that its mask keeps
+//   1 scores        S = start values + Q K^T, softcap, mask
+//   2 softmax       P = exp2(S - reference), sums
+//   3 outputs       O += P V, and P summed by rows of the value table
+// and at the end  O = (O + value rows) / sum,  lse = reference + log(sum).
+#pragma once
+
+#include "locant/attention/softmax-inl.h"
+
+namespace locant::attention::LOCANT_SIMD_NAMESPACE {
+
+// Cuts one block of scratch memory into 64-byte aligned arrays. With no memory it only counts.
+struct Cutter {
+  char* memory;
+  size_t used = 0;
+  template <class T>
+  T* cut(int64_t n) {
+    T* at = memory ? reinterpret_cast<T*>(memory + used) : nullptr;
+    used += (static_cast<size_t>(n) * sizeof(T) + 63) / 64 * 64;
+    return at;
+  }
+};
+
+inline void cut_window(Cutter& cutter, const RowsTerm& term, Window& window) {
+  window.row = term.window;
+  window.data = cutter.cut<float>(kTile * term.window + kLanes);
+}
+
+struct ForwardScratch {
+  KeyStore keys;
+  TermState terms;
+  SoftmaxState* states;  // one for each query tile of a part, or one in all with a single chunk
+  float* q;              // [kTile][width], turned, when rows cannot be read in place
+  float* q_bias;         // the same plus the content bias
+  float* scores;         // [kTile][kTileRow]
+  float* after;          // [kTile][kTileRow] terms after the softcap
+};
+
+inline size_t cut_forward(const Plan& plan, ForwardScratch& s, char* memory) {
+  Cutter cutter{memory};
+  s.keys = KeyStore();
+  s.keys.tiles = plan.chunk_tiles;
+  s.keys.copy_k = plan.k_turn.cosine || plan.keys_hidden;
+  s.keys.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden;
+  const int64_t chunk = plan.chunk_tiles * kTile;
+  s.keys.packed = cutter.cut<uint8_t>(plan.chunk_tiles);
+  s.keys.kt = cutter.cut<float>(chunk * plan.D);
+  if (s.keys.copy_k) s.keys.k = cutter.cut<float>(kTile * plan.width);
+  if (s.keys.copy_v) s.keys.v = cutter.cut<float>(chunk * plan.value_width);
+  if (plan.key_rows.on && plan.key_rows.panel) {
+    s.keys.row_numbers = cutter.cut<float>(chunk * plan.key_rows.columns + kLanes);
+    s.keys.side_numbers = cutter.cut<float>(2 * chunk);
+  }
+  s.terms = TermState();
+  if (plan.query_rows.on && plan.query_rows.panel) cut_window(cutter, plan.query_rows, s.terms.query);
+  if (plan.value_rows.on && plan.value_rows.panel) cut_window(cutter, plan.value_rows, s.terms.value);
+  s.terms.distance_window = cutter.cut<float>(2 * kTile + 2 * kLanes);
+  s.terms.column_numbers = cutter.cut<float>(2 * kTile);
+  s.q = cutter.cut<float>(kTile * plan.width);
+  s.q_bias = cutter.cut<float>(kTile * plan.width);
+  s.scores = cutter.cut<float>(kTile * kTileRow);
+  s.after = cutter.cut<float>(kTile * kTileRow);
+  const int64_t states = plan.one_chunk() ? 1 : plan.part_tiles;
+  s.states = cutter.cut<SoftmaxState>(states);
+  for (int64_t n = 0; n < states; ++n) {
+    SoftmaxState state;
+    state.reference = cutter.cut<float>(kTile);
+    state.maximum = cutter.cut<float>(kTile);
+    state.sums = cutter.cut<float>(kTile * kLanes);
+    state.out = cutter.cut<float>(kTile * plan.value_width);
+    if (memory) s.states[n] = state;
+  }
+  return cutter.used;
+}
+
+inline void begin_rows(SoftmaxState& state) {
+  state.fresh = state.unset = true;
+  for (int64_t r = 0; r < kTile; r += kLanes) {
+    store(state.reference + r, zero());
+    store(state.maximum + r, set(kMasked));
+  }
+}
+
+// Queries of a tile: in place, or turned; `bias` also with the content bias added.
+struct QueryRows {
+  Left plain, bias;
+};
+inline QueryRows load_queries(const Plan& plan, int64_t b, int64_t h, int64_t qt, bool whole_vectors,
+                              float* plain, float* bias) {
+  const int64_t i0 = qt * kTile, rows = at_most(kTile, plan.Q - i0);
+  QueryRows q;
+  q.plain = q.bias = Left{plan.q.at(b, h, i0), plan.q.row, 1};
+  if (plan.q_turn.cosine || (whole_vectors && plan.D % kLanes != 0)) {
+    for (int64_t i = 0; i < rows; ++i) {
+      float* row = plain + i * plan.width;
+      copy_row(plan.q.at(b, h, i0 + i), plan.D, row, plan.width);
+      if (plan.q_turn.cosine) turn_row(plan.q_turn, plan.q_turn.at(b, i0 + i), false, row);
+    }
+    q.plain = q.bias = Left{plain, plan.width, 1};
+  }
+  if (plan.content_bias) {
+    const float* u = plan.content_bias + (plan.content_bias_heads == 1 ? 0 : h) * plan.width;
+    for (int64_t i = 0; i < rows; ++i) {
+      float* row = bias + i * plan.width;
+      copy_row(q.plain.data + i * q.plain.row, plan.D, row, plan.width);
+      for (int64_t c = 0; c < plan.width; c += kLanes) store(row + c, load(row + c) + load(u + c));
+    }
+    q.bias = Left{bias, plan.width, 1};
+  }
+  return q;
+}
+
+// Step 1 for tiles where every row sees every key and there is no softcap: nothing to do but store.
+inline bool scores_of_whole_tile(const Plan& plan, const Tile& tile, const Left& q, const float* kt,
+                                 const Start& start, float* scores, SoftmaxState& state) {
+  Vec excess = set(kMasked);
+  product(tile.rows, kTileVecs, plan.D, q, Right{kt, kTile}, start,
+          StoreScores{scores, state.reference, &excess});
+  return hmax(excess) > kSlack;
+}
+
+// Step 1 for the others.
+inline void scores_of_part_tile(const Plan& plan, const Tile& tile, const Left& q, const float* kt,
+                                const Start& start, const Start& after, float* scores) {
+  const Finisher finisher{plan, tile, after};
+  const StoreTo finish{scores, kTileRow};
+  for (int64_t r = 0; r < tile.rows; r += kBlockRows) {
+    const int64_t n = at_most(kBlockRows, tile.rows - r);
+    const Range vecs = vecs_of(seen_keys(plan, tile, r, n));
+    const int64_t end = vecs.empty() ? vecs.first : vecs.last;
+    if (n == kBlockRows) {
+      block_columns<kBlockRows>(plan.D, q.from(r), Right{kt, kTile}, start.from(r), vecs.first, end, r,
+                                finish);
+    } else {
+      for (int64_t one = r; one < r + n; ++one) {
+        block_columns<1>(plan.D, q.from(one), Right{kt, kTile}, start.from(one), vecs.first, end, one,
+                         finish);
+      }
+    }
+    for (int64_t i = r; i < r + n; ++i) {
+      const Band band = band_of(plan, tile.q_position[i]);
+      float* row = scores + i * kTileRow;
+      for (int64_t c = 0; c < kTile; c += kLanes) {
+        const bool computed = c >= vecs.first * kLanes && c < end * kLanes;
+        store(row + c, computed ? finisher.finish(i, c, band, load(row + c)) : set(kMasked));
+      }
+    }
+  }
+}
+
+inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t h, int64_t kt,
+                         const Tile& tile, const QueryRows& q, SoftmaxState& state) {
+  const int64_t hk = h / plan.group;
+  const KeyRows k = key_rows_of(plan, s.keys, b, hk, kt, false);
+  const KeyRows v = value_rows_of(plan, s.keys, b, hk, kt);
+  const float* panel = s.keys.kt + s.keys.slot(kt) * plan.D * kTile;
+  const Window* value_window = plan.value_rows.on && plan.value_rows.panel ? &s.terms.value : nullptr;
+
+  // 1 scores
+  const Start start = start_values(plan, tile, b, h, kt, true, s.keys, k, q.plain, s.terms, s.scores);
+  bool move = state.unset;
+  if (!tile.partial && plan.cap == 0) {
+    move |= scores_of_whole_tile(plan, tile, q.bias, panel, start, s.scores, state);
+  } else {
+    Start after;
+    if (plan.cap != 0) {
+      after = start_values(plan, tile, b, h, kt, false, s.keys, k, q.plain, s.terms, s.after);
+    }
+    scores_of_part_tile(plan, tile, q.bias, panel, start, after, s.scores);
+    move = true;
+  }
+  if (move) move_references(tile, s.scores, plan.value_width, state, value_window);
+
+  // 2 softmax, 3 outputs, a few rows at a time while they are warm
+  const Right values{v.data, v.row};
+  const int64_t value_vecs = plan.value_width / kLanes;
+  for (int64_t r = 0; r < tile.rows; r += kBlockRows) {
+    const int64_t n = at_most(kBlockRows, tile.rows - r);
+    const Range seen = seen_keys(plan, tile, r, n);
+    const int64_t keys = at_least(0, seen.last - seen.first);
+    exponentiate(r, n, plan.value_rows.on ? Range{0, kTileVecs} : vecs_of(seen), s.scores, state);
+    float* out = state.out + r * plan.value_width;
+    const Start before = state.fresh ? Start{} : Start{out, plan.value_width, nullptr};
+    product(n, value_vecs, keys, Left{s.scores + r * kTileRow + seen.first, kTileRow, 1},
+            Right{values.data + seen.first * values.k, values.k}, before,
+            StoreTo{out, plan.value_width});
+  }
+  if (value_window) {
+    scatter_rows(plan.value_rows, tile, s.scores, *value_window);
+  } else if (plan.value_rows.on) {
+    add_row_per_pair(plan.value_rows, tile, h, s.scores, state.out, plan.value_width);
+  }
+  state.fresh = false;
+}
+
+// The end of a query tile: divides, stores.
+inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, const SoftmaxState& state) {
+  const int64_t i0 = qt * kTile, rows = at_most(kTile, plan.Q - i0);
+  for (int64_t r0 = 0; r0 < rows; r0 += kLanes) {
+    const int64_t n = at_most(kLanes, rows - r0);
+    Vec parts[kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      parts[l] = state.fresh || l >= n ? zero() : load(state.sums + (r0 + l) * kLanes);
+    }
+    const Vec sum = rows_sum(parts);
+    // Every row that saw a key has a sum of about 1 or more; a NaN is not below it and stays one.
+    const Mask masked = less(sum, set(0.5f));
+    const Vec divisor = select(masked, set(1.0f), sum);
+    float inverse[kLanes], lse[kLanes];
+    store(inverse, select(masked, zero(), set(1.0f) / divisor));
+    const Vec log_sum = fma(load(state.reference + r0), set(kLn2), log(divisor));
+    store(lse, select(masked, set(kMasked), log_sum));
+    for (int64_t l = 0; l < n; ++l) {
+      const int64_t i = i0 + r0 + l;
+      const Vec factor = set(inverse[l]);
+      const float* in = state.out + (r0 + l) * plan.value_width;
+      float* out = plan.out.at(b, h, i);
+      int64_t c = 0;
+      if (state.fresh) {
+        for (; c < plan.Dv; ++c) out[c] = 0;
+      }
+      for (; c + kLanes <= plan.Dv; c += kLanes) store(out + c, load(in + c) * factor);
+      if (c < plan.Dv) store_first(out + c, load(in + c) * factor, static_cast<int>(plan.Dv - c));
+      if (plan.lse) plan.lse[b * plan.lse_batch + h * plan.lse_head + i * plan.lse_row] = lse[l];
+    }
+  }
+}
+
+// Smallest and largest distance between the queries of a tile and the keys of a chunk.
+inline Range distances_of(const Plan& plan, int64_t b, int64_t qt, int64_t first_kt, int64_t last_kt) {
+  const TileSpan& q = plan.q_places.spans(b)[qt];
+  const TileSpan* k = plan.k_places.spans(b);
+  int64_t low = k[first_kt].min, high = k[first_kt].max;
+  for (int64_t kt = first_kt + 1; kt < last_kt; ++kt) {
+    low = at_most(low, k[kt].min);
+    high = at_least(high, k[kt].max);
+  }
+  low -= q.max;
+  high -= q.min;
+  if (plan.simple) {  // a tile that the mask keeps reaches at most this far beyond the mask
+    low = at_least(low, -plan.left - 2 * kTile);
+    high = at_most(high, plan.right + 2 * kTile);
+  }
+  // Lanes without a key read their start values too.
+  return {low - kTile, at_least(low, high) + kTile};
+}
+
+inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) {
+  const int64_t key_tiles = plan.k_places.tiles;
+  const bool one_chunk = plan.one_chunk();
+  int64_t chunk = 0;
+  do {
+    const int64_t first_kt = chunk * plan.chunk_tiles;
+    const int64_t last_kt = at_most(first_kt + plan.chunk_tiles, key_tiles);
+    open_store(plan, s.keys, part.b, part.h, chunk);
+    for (int64_t qt = part.first_tile; qt < part.last_tile; ++qt) {
+      SoftmaxState& state = s.states[one_chunk ? 0 : qt - part.first_tile];
+      if (chunk == 0) begin_rows(state);
+      const QueryRows q = load_queries(plan, part.b, part.h, qt, false, s.q, s.q_bias);
+      const int64_t rows = at_most(kTile, plan.Q - qt * kTile);
+      const bool value_window = plan.value_rows.on && plan.value_rows.panel && first_kt < last_kt;
+      if (first_kt < last_kt && (plan.query_rows.on || value_window)) {
+        const Range d = distances_of(plan, part.b, qt, first_kt, last_kt);
+        if (plan.query_rows.on) {
+          open_rows(plan.query_rows, part.h, d.first, d.last, q.plain, rows, s.terms.query);
+        }
+        if (value_window) clear_window(plan.value_rows, d.first, d.last, rows, s.terms.value);
+      }
+      for (int64_t kt = first_kt; kt < last_kt; ++kt) {
+        Tile tile;
+        if (!find_tile(plan, part.b, qt, kt, tile)) continue;
+        pack_tile(plan, s.keys, part.b, part.h, kt, false);
+        forward_tile(plan, s, part.b, part.h, kt, tile, q, state);
+      }
+      if (value_window && !state.fresh) {
+        add_window_rows(plan.value_rows, part.h, rows, s.terms.value, state.out, plan.value_width);
+      }
+      if (last_kt >= key_tiles) finish_rows(plan, part.b, part.h, qt, state);
+    }
+    ++chunk;
+  } while (chunk * plan.chunk_tiles < key_tiles);
+}
+
+}  // namespace locant::attention::LOCANT_SIMD_NAMESPACE

@@ -1,0 +1,31 @@
+// What one instruction set offers: plain functions over plain data, chosen once a call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "locant/attention/plan.h"
+
+namespace locant::attention {
+
+struct KernelSet {
+  int lanes;  // floats in a vector
+  // Transposes the panels of the row terms for head h of the tables.
+  void (*transpose_panels)(const Plan& plan, RowsTerm& term, int64_t h);
+  // Scratch of one worker: its size, making it ready, one part of the work.
+  size_t (*forward_bytes)(const Plan& plan);
+  void (*open_forward)(const Plan& plan, char* scratch);
+  void (*forward)(const Plan& plan, const Part& part, char* scratch);
+};
+
+namespace scalar {
+extern const KernelSet kKernelSet;
+}
+namespace avx2 {
+extern const KernelSet kKernelSet;
+}
+namespace avx512 {
+extern const KernelSet kKernelSet;
+}
+
+}  // namespace locant::attention

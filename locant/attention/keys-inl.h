@@ -1,0 +1,180 @@
+// Keys and values as the products want them, packed tile by tile on first use and kept while one
+// worker stays with them: K transposed (its columns are the lanes of a score row), turned by its
+// positions, with the factor of the scores; V in whole vectors. Backward also keeps V transposed and
+// K in rows. Where nothing has to be changed, rows are read from where the caller has them.
+#pragma once
+
+#include "locant/attention/tile-inl.h"
+
+namespace locant::attention::LOCANT_SIMD_NAMESPACE {
+
+// out[c][64] = factor * in[r][c]^T for 64 rows, of which `rows` exist, and `width` columns.
+inline void transpose_tile(const float* in, int64_t in_row, int64_t rows, int64_t width, float factor,
+                           float* out, int64_t out_row) {
+  const Vec scale = set(factor);
+  for (int64_t c = 0; c < width; c += kLanes) {
+    const int columns = static_cast<int>(at_most(kLanes, width - c));
+    for (int64_t r = 0; r < kTile; r += kLanes) {
+      Vec block[kLanes];
+      for (int n = 0; n < kLanes; ++n) {
+        const float* row = in + (r + n) * in_row + c;
+        block[n] = r + n >= rows        ? zero()
+                   : columns == kLanes ? load(row)
+                                       : load_first(row, columns);
+      }
+      transpose(block);
+      for (int n = 0; n < columns; ++n) store(out + (c + n) * out_row + r, block[n] * scale);
+    }
+  }
+}
+
+// Turns one row: pair t by the angle whose cosine and sine stand at `at`; back: the adjoint.
+inline void turn_row(const Turn& turn, int64_t at, bool back, float* row) {
+  const float* cosine = turn.cosine + at;
+  const float* sine = turn.sine + at;
+  const float sign = back ? -1.0f : 1.0f;
+  const int64_t pairs = turn.pairs;
+  if (turn.interleaved) {
+    for (int64_t t = 0; t < pairs; ++t) {
+      const float x = row[2 * t], y = row[2 * t + 1];
+      row[2 * t] = x * cosine[t] - y * (sign * sine[t]);
+      row[2 * t + 1] = x * (sign * sine[t]) + y * cosine[t];
+    }
+    return;
+  }
+  float* other = row + pairs;
+#pragma GCC ivdep
+  for (int64_t t = 0; t < pairs; ++t) {
+    const float x = row[t], y = other[t];
+    row[t] = x * cosine[t] - y * (sign * sine[t]);
+    other[t] = x * (sign * sine[t]) + y * cosine[t];
+  }
+}
+
+// width floats, then zeros up to `padded`.
+inline void copy_row(const float* in, int64_t width, float* out, int64_t padded) {
+  int64_t c = 0;
+  for (; c + kLanes <= width; c += kLanes) store(out + c, load(in + c));
+  if (c < width) {
+    store(out + c, load_first(in + c, static_cast<int>(width - c)));
+    c += kLanes;
+  }
+  for (; c < padded; c += kLanes) store(out + c, zero());
+}
+
+inline void clear(float* out, int64_t n) {
+  int64_t c = 0;
+  for (; c + kLanes <= n; c += kLanes) store(out + c, zero());
+  for (; c < n; ++c) out[c] = 0;
+}
+
+struct KeyStore {
+  // What is in it.
+  int64_t b = -1, h = -1, chunk = -1;
+  uint8_t* packed = nullptr;  // [chunk tiles]
+
+  int64_t tiles = 0;  // of a chunk
+  bool copy_k = false, copy_v = false;
+  float* kt = nullptr;  // [tiles][D][64]
+  float* k = nullptr;   // [tiles][64][width], only when copy_k (forward: one tile)
+  float* v = nullptr;   // [tiles][64][value_width], only when copy_v
+  float* vt = nullptr;  // [tiles][Dv][64], backward
+  float* row_numbers = nullptr;  // [tiles][64][key row columns]: k . rows, where key rows are on
+  float* side_numbers = nullptr;  // [tiles][2][64]: of the rows before and after the map
+
+  int64_t slot(int64_t kt_index) const { return kt_index - chunk * tiles; }
+};
+
+// Rows of the keys of one tile.
+struct KeyRows {
+  const float* data;
+  int64_t row;
+};
+
+inline KeyRows key_rows_of(const Plan& plan, const KeyStore& store, int64_t b, int64_t hk, int64_t kt,
+                           bool backward) {
+  if (store.copy_k) {
+    return {store.k + (backward ? store.slot(kt) : 0) * kTile * plan.width, plan.width};
+  }
+  return {plan.k.at(b, hk, kt * kTile), plan.k.row};
+}
+inline KeyRows value_rows_of(const Plan& plan, const KeyStore& store, int64_t b, int64_t hk,
+                             int64_t kt) {
+  if (store.copy_v) return {store.v + store.slot(kt) * kTile * plan.value_width, plan.value_width};
+  return {plan.v.at(b, hk, kt * kTile), plan.v.row};
+}
+
+inline bool hidden(const Plan& plan, int64_t b, int64_t h, int64_t j) {
+  return plan.keys_hidden &&
+         plan.key_numbers[b * plan.key_numbers_batch + h * plan.key_numbers_head + j] ==
+             -__builtin_inff();
+}
+
+// Makes the store one of (b, h) and this chunk.
+inline void open_store(const Plan& plan, KeyStore& store, int64_t b, int64_t h, int64_t chunk) {
+  const bool by_head = plan.hidden_by_head || plan.key_rows.on;
+  const int64_t owner = by_head ? h : h / plan.group;
+  if (store.b == b && store.h == owner && store.chunk == chunk) return;
+  store.b = b;
+  store.h = owner;
+  store.chunk = chunk;
+  for (int64_t n = 0; n < store.tiles; ++n) store.packed[n] = 0;
+}
+
+// Packs key tile kt if that was not done yet.
+inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, int64_t kt,
+                      bool backward) {
+  const int64_t slot = store.slot(kt);
+  if (store.packed[slot]) return;
+  store.packed[slot] = 1;
+  const int64_t hk = h / plan.group, j0 = kt * kTile;
+  const int64_t keys = at_most(kTile, plan.K - j0);
+  if (store.copy_k) {
+    float* rows = store.k + (backward ? slot : 0) * kTile * plan.width;
+    for (int64_t j = 0; j < kTile; ++j) {
+      float* row = rows + j * plan.width;
+      if (j >= keys || hidden(plan, b, h, j0 + j)) {
+        clear(row, plan.width);
+        continue;
+      }
+      copy_row(plan.k.at(b, hk, j0 + j), plan.D, row, plan.width);
+      if (plan.k_turn.cosine) turn_row(plan.k_turn, plan.k_turn.at(b, j0 + j), false, row);
+    }
+  }
+  const KeyRows k = key_rows_of(plan, store, b, hk, kt, backward);
+  transpose_tile(k.data, k.row, keys, plan.D, plan.score_factor, store.kt + slot * plan.D * kTile,
+                 kTile);
+  if (store.copy_v) {
+    float* rows = store.v + slot * kTile * plan.value_width;
+    for (int64_t j = 0; j < kTile; ++j) {
+      float* row = rows + j * plan.value_width;
+      if (j >= keys || hidden(plan, b, h, j0 + j)) {
+        clear(row, plan.value_width);
+      } else {
+        copy_row(plan.v.at(b, hk, j0 + j), plan.Dv, row, plan.value_width);
+      }
+    }
+  }
+  if (backward) {
+    const KeyRows v = value_rows_of(plan, store, b, hk, kt);
+    transpose_tile(v.data, v.row, keys, plan.Dv, plan.gradient_factor,
+                   store.vt + slot * plan.Dv * kTile, kTile);
+  }
+  const RowsTerm& rows = plan.key_rows;
+  if (rows.on && rows.panel) {
+    float* numbers = store.row_numbers + slot * kTile * rows.columns;
+    product(keys, rows.columns / kLanes, plan.D, Left{k.data, k.row, 1},
+            Right{rows.panel_of(h), rows.columns}, Start{}, StoreTo{numbers, rows.columns});
+    float* sides = store.side_numbers + slot * 2 * kTile;
+    for (int64_t j = 0; j < keys; ++j) {
+      sides[j] = numbers[j * rows.columns + rows.column[0]];
+      sides[kTile + j] = numbers[j * rows.columns + rows.column[rows.map.n + 1]];
+    }
+    for (int64_t j = keys; j < kTile; ++j) {
+      sides[j] = sides[kTile + j] = 0;
+      clear(numbers + j * rows.columns, rows.columns);
+    }
+  }
+}
+
+}  // namespace locant::attention::LOCANT_SIMD_NAMESPACE

@@ -1,0 +1,162 @@
+// One call as plain data: what the code compiled per instruction set reads. No std:: in here, so
+// that nothing inline can leak from one instruction set to another. Built by plan.cc, once a call.
+//
+// Scores are kept in units of log2: every factor of the score and log2(e) is folded into the packed
+// keys, the tables and the numbers per key, so that exp is one exp2.
+#pragma once
+
+#include <cstdint>
+
+namespace locant::attention {
+
+// Queries and keys of a tile of scores; rows of a tile buffer are kTileRow apart. The gap is kept
+// zero where a buffer is read along its diagonals.
+constexpr int64_t kTile = 64;
+constexpr int64_t kTileRow = 80;
+
+// One array [batch][head][token][channel] whose last stride is 1.
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  int64_t batch = 0, head = 0, row = 0;  // strides
+  T* at(int64_t b, int64_t h, int64_t r) const { return data + b * batch + h * head + r * row; }
+  explicit operator bool() const { return data != nullptr; }
+};
+
+// What masks and terms need to know of the positions in a tile of tokens.
+struct TileSpan {
+  int32_t min = 0, max = 0;
+  int32_t consecutive = 0;  // token n stands at min + n
+};
+
+// Positions of one side. Arrays are padded to whole tiles with -1, which no mask keeps.
+struct Places {
+  const int32_t* position = nullptr;  // [batch][padded]
+  const TileSpan* tile = nullptr;     // [batch][tiles]
+  int64_t padded = 0, tiles = 0;
+  int64_t batch = 0;  // 0: shared by the batch, 1: one row of them each
+  const int32_t* positions(int64_t b) const { return position + b * batch * padded; }
+  const TileSpan* spans(int64_t b) const { return tile + b * batch * tiles; }
+};
+
+// cos and sin (times magnitude and growth) of every token of one side: [batch][padded][pairs].
+struct Turn {
+  const float* cosine = nullptr;  // null: no rotation
+  const float* sine = nullptr;
+  int64_t pairs = 0;
+  bool interleaved = false;
+  int64_t batch = 0;  // stride, 0: shared
+  int64_t at(int64_t b, int64_t token) const { return b * batch + token * pairs; }
+};
+
+// From a distance d to an entry e: 0 before `first`, 1 .. n inside, n+1 after; rows[e] is the table
+// row, -1 for none. Clipped to the distances of the call.
+struct Map {
+  int64_t first = 0, n = 0;
+  int64_t top = 0;               // no distance is larger: min(first + n, largest distance of the call)
+  const int32_t* rows = nullptr;  // [n + 2]
+  int64_t entry(int64_t d) const { return d < first ? 0 : d - first < n ? d - first + 1 : n + 1; }
+};
+
+// Number per distance. values[h][n + 2], by entry. left and right: per step beyond the map.
+struct NumberTerm {
+  bool on = false;
+  bool inside_cap = false;  // with a softcap: added before it
+  Map map;
+  const float* values = nullptr;
+  const float* left = nullptr;  // [heads] or null
+  const float* right = nullptr;
+  int64_t heads = 1;      // 1: shared
+  double left_extra = 0;  // distance from the published first entry to the clipped one
+  double right_extra = 0;
+  // Gradients, one for each unit (b, h): [B * H][n + 2] and [B * H][2]. Null: not wanted.
+  float* gradient = nullptr;
+  double* side_gradient = nullptr;
+  int64_t head(int64_t h) const { return heads == 1 ? 0 : h; }
+};
+
+// Query, key or value rows. Only rows reachable in this call are kept, as columns 1 .. of a panel;
+// column 0 and the one after the last are zero and stand for "no row".
+struct RowsTerm {
+  bool on = false;
+  bool inside_cap = false;
+  Map map;
+  int64_t heads = 1;          // 1: shared
+  int64_t used = 0;           // columns that mean something: reachable rows + 2
+  int64_t columns = 0;        // of a panel, padded so that any pick stays inside
+  int64_t first_row = 0;      // table row of column 1
+  int64_t width = 0;          // of a row, padded to whole vectors
+  const int32_t* column = nullptr;  // [map.n + 2], by entry
+  float* panel = nullptr;  // [heads][channels][columns]: transposed, times the factor of its scores.
+                           // Null: too large, every pair multiplies its row
+  float* rows = nullptr;   // [heads][used][width]: times `row_factor`
+  float factor = 1, row_factor = 1;
+  // kLanes neighbouring distances pick from kLanes neighbouring columns: the window that starts at
+  // distance first - kLanes + w reads low[w] + lanes[w][.], w in [0, n + kLanes]. Null: some window
+  // spans too many columns.
+  const int32_t* low = nullptr;
+  const uint8_t* lanes = nullptr;
+  bool affine = false;  // inside the map, column = entry + affine_offset
+  int64_t affine_offset = 0;
+  int64_t window = 0;  // columns that one query tile and one chunk of keys can reach, at most `columns`
+  // Gradients for each unit (b, h): [B * H][used][width]. Null: not wanted.
+  float* gradient = nullptr;
+  const float* source = nullptr;  // the caller's table [heads][count][source_width]
+  int64_t count = 0, source_width = 0;
+  int64_t head(int64_t h) const { return heads == 1 ? 0 : h; }
+  int64_t channels = 0;
+  const float* panel_of(int64_t h) const { return panel + head(h) * channels * columns; }
+  const float* rows_of(int64_t h) const { return rows + head(h) * used * width; }
+};
+
+struct Plan {
+  int64_t B = 0, H = 0, Hk = 0, Q = 0, K = 0, D = 0, Dv = 0;
+  int64_t group = 1;                // query heads of a key head
+  int64_t width = 0, value_width = 0;  // D and Dv rounded up to whole vectors
+
+  Rows<const float> q, k, v;
+  Rows<float> out;
+  float* lse = nullptr;  // strides as below; null: not wanted
+  const float* lse_in = nullptr;
+  int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
+
+  Places q_places, k_places;
+  int64_t left = 0, right = 0;  // kept: p_i - left <= p_j <= p_i + right
+  bool wide = false;            // distances do not fit 32-bit arithmetic: scalar code per pair
+
+  // Keys are taken in chunks of so many tiles, queries in parts of at most so many.
+  int64_t chunk_tiles = 1, part_tiles = 1;
+  bool simple = false;  // every sequence stands at consecutive positions
+  bool one_chunk() const { return k_places.tiles <= chunk_tiles; }
+
+  float score_factor = 1;  // folded into the packed keys
+  float cap = 0;           // softcap in log2 units: cap (1 - 2 / (exp2(x) + 1)); 0: none
+
+  // [Bc][Hc][K padded], log2 units, -inf beyond K. Null: none.
+  const float* key_numbers = nullptr;
+  int64_t key_numbers_batch = 0, key_numbers_head = 0;  // strides, 0: shared
+  bool keys_hidden = false;        // some are -inf: those keys' k and v are not to be looked at
+  bool hidden_by_head = false;     // ... and query heads of one key head differ in that
+
+  const float* content_bias = nullptr;  // [heads][width], natural units
+  int64_t content_bias_heads = 1;
+  Turn q_turn, k_turn;
+
+  NumberTerm number;
+  RowsTerm query_rows, key_rows, value_rows;
+
+  // Backward only.
+  Rows<const float> out_in, dout;
+  Rows<float> dq, dk, dv;         // final; data null: not wanted
+  float gradient_factor = 1;      // folded into the packed values: dS carries it
+  float* dcontent = nullptr;      // [B * H][width]: unit sums, natural units
+  float* dkey_numbers = nullptr;  // [B * H][K padded]
+};
+
+// Which part of the work one task is.
+struct Part {
+  int64_t b = 0, h = 0;
+  int64_t first_tile = 0, last_tile = 0;  // query tiles [first, last)
+};
+
+}  // namespace locant::attention

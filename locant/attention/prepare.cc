@@ -1,0 +1,396 @@
+// See prepare.h.
+#include "locant/attention/prepare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "locant/attention/rotate.h"
+
+namespace locant::attention {
+namespace {
+
+constexpr double kLog2e = 1.4426950408889634;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+// Keys a worker packs at a time in the forward pass: their panels fit the second-level cache.
+constexpr int64_t kChunkTiles = 64;
+// Wider panels of row terms than this are not made; pairs then multiply their rows one by one.
+constexpr int64_t kMostColumns = 16384;
+constexpr int64_t kMostPackedRows = int64_t{64} << 20;  // bytes of k . rows that a worker keeps
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+template <class T>
+Rows<T> rows_of(const View<T, 4>& view) {
+  return {view.data, view.stride[0], view.stride[1], view.stride[2]};
+}
+
+struct Extremes {
+  int64_t low = 0, high = 0;
+};
+
+// Positions of one side as 32-bit numbers, padded, with the span of every tile.
+Places place(const View<const int64_t, 2>& positions, int64_t B, int64_t n, Arrays& arrays,
+             bool& simple) {
+  Places places;
+  places.tiles = (n + kTile - 1) / kTile;
+  places.padded = places.tiles * kTile;
+  places.batch = B > 1 && positions.shape[0] > 1 && positions.stride[0] != 0 ? 1 : 0;
+  const int64_t batches = places.batch ? B : 1;
+  auto* position = arrays.take<int32_t>(batches * places.padded);
+  auto* spans = arrays.take<TileSpan>(batches * places.tiles);
+  places.position = position;
+  places.tile = spans;
+  for (int64_t b = 0; b < batches; ++b) {
+    const int64_t* in = positions.data + b * positions.stride[0];
+    int32_t* out = position + b * places.padded;
+    for (int64_t i = 0; i < n; ++i) {
+      out[i] = static_cast<int32_t>(in[i]);
+      simple &= in[i] == in[0] + i;
+    }
+    for (int64_t i = n; i < places.padded; ++i) out[i] = -1;
+    for (int64_t t = 0; t < places.tiles; ++t) {
+      const int32_t* p = out + t * kTile;
+      const int64_t count = std::min(kTile, n - t * kTile);
+      TileSpan span{p[0], p[0], 1};
+      for (int64_t i = 1; i < count; ++i) {
+        span.min = std::min(span.min, p[i]);
+        span.max = std::max(span.max, p[i]);
+        span.consecutive &= p[i] == p[0] + i;
+      }
+      spans[b * places.tiles + t] = span;
+    }
+  }
+  return places;
+}
+
+// The distances that tiles can ask for.
+Extremes distances(const Plan& plan) {
+  Extremes d{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  if (plan.Q == 0 || plan.K == 0 || plan.B == 0) return {0, 0};
+  const int64_t batches = plan.q_places.batch || plan.k_places.batch ? plan.B : 1;
+  for (int64_t b = 0; b < batches; ++b) {
+    Extremes q{INT32_MAX, 0}, k{INT32_MAX, 0};
+    for (int64_t t = 0; t < plan.q_places.tiles; ++t) {
+      q.low = std::min<int64_t>(q.low, plan.q_places.spans(b)[t].min);
+      q.high = std::max<int64_t>(q.high, plan.q_places.spans(b)[t].max);
+    }
+    for (int64_t t = 0; t < plan.k_places.tiles; ++t) {
+      k.low = std::min<int64_t>(k.low, plan.k_places.spans(b)[t].min);
+      k.high = std::max<int64_t>(k.high, plan.k_places.spans(b)[t].max);
+    }
+    d.low = std::min(d.low, k.low - q.high);
+    d.high = std::max(d.high, k.high - q.low);
+  }
+  return d;
+}
+
+// What lanes beyond the last key, and masked pairs of tiles that are kept, may ask for too.
+Extremes reachable(const Plan& plan, Extremes d) {
+  if (plan.simple) {
+    d.low = std::max(d.low, -plan.left - 2 * kTile);
+    d.high = std::max(d.low, std::min(d.high, plan.right + 2 * kTile));
+  }
+  return {std::max<int64_t>(d.low - kTile, -INT32_MAX), std::min<int64_t>(d.high + kTile, INT32_MAX)};
+}
+
+struct Clipped {
+  Map map;
+  double left_extra = 0, right_extra = 0;
+};
+
+// The part of an index map inside the reachable distances.
+Clipped clip(const IndexMap& index, const Extremes& d, Arrays& arrays) {
+  Clipped clipped;
+  Map& map = clipped.map;
+  if (index.last() < d.low) {
+    map.first = d.low;
+    clipped.right_extra = static_cast<double>(d.low - 1 - index.last());
+  } else if (index.first > d.high) {
+    map.first = d.high + 1;
+    clipped.left_extra = static_cast<double>(index.first - map.first);
+  } else {
+    map.first = std::max(index.first, d.low);
+    map.n = std::min(index.last(), d.high) - map.first + 1;
+  }
+  map.top = std::min<int64_t>(map.first + map.n, INT32_MAX);
+  auto* rows = arrays.take<int32_t>(map.n + 2);
+  rows[0] = index.before;
+  for (int64_t e = 0; e < map.n; ++e) {
+    rows[e + 1] = index.rows[static_cast<size_t>(map.first + e - index.first)];
+  }
+  rows[map.n + 1] = index.after;
+  map.rows = rows;
+  return clipped;
+}
+
+NumberTerm number_term(const NumberPerDistance<float>& term, const Plan& plan, double inside,
+                       double outside, const Extremes& reach, Arrays& arrays) {
+  NumberTerm out;
+  out.on = true;
+  out.inside_cap = term.scaled && plan.cap != 0;
+  const double factor = term.scaled ? inside : outside;
+  const Clipped clipped = clip(term.index, reach, arrays);
+  out.map = clipped.map;
+  out.left_extra = clipped.left_extra;
+  out.right_extra = clipped.right_extra;
+  out.heads = term.table.heads;
+  const int64_t entries = out.map.n + 2;
+  auto* values = arrays.take<float>(out.heads * entries);
+  auto* left = arrays.take<float>(out.heads);
+  auto* right = arrays.take<float>(out.heads);
+  for (int64_t h = 0; h < out.heads; ++h) {
+    const float* table = term.table.row(h, 0);
+    float* to = values + h * entries;
+    const auto f = static_cast<float>(factor);
+    for (int64_t e = 0; e < entries; ++e) {
+      const int32_t row = out.map.rows[e];
+      to[e] = row == kNoRow ? 0.0f : table[row] * f;
+    }
+    if (!term.left.empty()) {
+      const double slope = factor * static_cast<double>(term.left[static_cast<size_t>(h)]);
+      left[h] = static_cast<float>(slope);
+      to[0] += static_cast<float>(slope * out.left_extra);
+    }
+    if (!term.right.empty()) {
+      const double slope = factor * static_cast<double>(term.right[static_cast<size_t>(h)]);
+      right[h] = static_cast<float>(slope);
+      to[entries - 1] += static_cast<float>(slope * out.right_extra);
+    }
+  }
+  out.values = values;
+  out.left = term.left.empty() ? nullptr : left;
+  out.right = term.right.empty() ? nullptr : right;
+  return out;
+}
+
+// Which columns neighbouring distances pick from (RowsTerm::low, lanes).
+void find_picks(RowsTerm& term, int64_t lanes, Arrays& arrays) {
+  const int64_t windows = term.map.n + lanes + 1;
+  auto* low = arrays.take<int32_t>(windows);
+  auto* picks = arrays.take<uint8_t>(windows * lanes);
+  term.low = nullptr;
+  for (int64_t w = 0; w < windows; ++w) {
+    int32_t least = INT32_MAX, most = -1;
+    int32_t columns[64];
+    for (int64_t l = 0; l < lanes; ++l) {
+      const int64_t e = std::clamp<int64_t>(w - lanes + l + 1, 0, term.map.n + 1);
+      columns[l] = term.column[e];
+      least = std::min(least, columns[l]);
+      most = std::max(most, columns[l]);
+    }
+    if (most - least >= lanes) return;
+    low[w] = least;
+    for (int64_t l = 0; l < lanes; ++l) {
+      picks[w * lanes + l] = static_cast<uint8_t>(columns[l] - least);
+    }
+  }
+  term.low = low;
+  term.lanes = picks;
+}
+
+RowsTerm rows_term(const IndexMap& index, const Table<float>& table, int64_t lanes, const Plan& plan,
+                   const Extremes& reach, bool windowed, double factor, double row_factor,
+                   Arrays& arrays) {
+  RowsTerm out;
+  out.on = true;
+  out.map = clip(index, reach, arrays).map;
+  out.heads = table.heads;
+  out.source = table.data.data();
+  out.count = table.rows;
+  out.source_width = table.width;
+  out.channels = table.width;
+  out.width = round_up(table.width, lanes);
+  const int64_t entries = out.map.n + 2;
+  int64_t last_row = -1;
+  out.first_row = INT32_MAX;
+  for (int64_t e = 0; e < entries; ++e) {
+    const int32_t row = out.map.rows[e];
+    if (row == kNoRow) continue;
+    out.first_row = std::min<int64_t>(out.first_row, row);
+    last_row = std::max<int64_t>(last_row, row);
+  }
+  if (last_row < 0) out.first_row = 0;
+  const int64_t count = last_row < 0 ? 0 : last_row - out.first_row + 1;
+  out.used = count + 2;
+  auto* column = arrays.take<int32_t>(entries);
+  out.column = column;
+  // "No row" takes the zero column that is nearer to the entry's neighbour.
+  int32_t neighbour = 0;
+  for (int64_t e = 0; e < entries; ++e) {
+    const int32_t row = out.map.rows[e];
+    if (row != kNoRow) {
+      column[e] = static_cast<int32_t>(row - out.first_row + 1);
+      neighbour = column[e];
+      continue;
+    }
+    if (e == 0) {
+      for (int64_t n = 1; n < entries && neighbour == 0; ++n) {
+        if (out.map.rows[n] != kNoRow) {
+          neighbour = static_cast<int32_t>(out.map.rows[n] - out.first_row + 1);
+        }
+      }
+    }
+    column[e] = static_cast<int32_t>(neighbour > out.used / 2 ? out.used - 1 : 0);
+  }
+  bool steady = true, affine = out.map.n > 0;
+  for (int64_t e = 1; e < entries; ++e) {
+    const int32_t step = column[e] - column[e - 1];
+    steady &= step >= -1 && step <= 1;
+    if (e >= 2 && e < entries - 1) affine &= step == 1;
+  }
+  out.affine = affine;
+  if (affine) out.affine_offset = column[1] - 1;
+  out.columns = round_up(out.used + lanes, kTile);
+  // A chunk of keys and a tile of queries see so many distances, the mask's edges included.
+  const int64_t span = (plan.chunk_tiles + 8) * kTile;
+  out.window = windowed && steady && plan.simple ? std::min(out.columns, span) : out.columns;
+  const bool fits = windowed ? out.window <= kMostColumns
+                             : out.columns <= kMostColumns && plan.chunk_tiles * kTile * out.columns *
+                                   static_cast<int64_t>(sizeof(float)) <= kMostPackedRows;
+  if (fits) find_picks(out, lanes, arrays);
+  out.factor = static_cast<float>(factor);
+  out.row_factor = static_cast<float>(row_factor);
+  out.rows = arrays.take<float>(out.heads * out.used * out.width);
+  for (int64_t h = 0; h < out.heads; ++h) {
+    float* to = out.rows + h * out.used * out.width;
+    std::fill(to, to + out.used * out.width, 0.0f);
+    for (int64_t r = 0; r < count; ++r) {
+      const float* from = table.row(h, out.first_row + r);
+      for (int64_t c = 0; c < table.width; ++c) to[(r + 1) * out.width + c] = from[c] * out.row_factor;
+    }
+  }
+  out.panel = fits ? arrays.take<float>(out.heads * out.channels * out.columns) : nullptr;
+  return out;
+}
+
+void key_numbers(const View<const float, 3>& numbers, Plan& plan, Arrays& arrays) {
+  const int64_t padded = plan.k_places.padded;
+  const int64_t batches = numbers.shape[0], heads = numbers.shape[1];
+  auto* out = arrays.take<float>(batches * heads * padded);
+  for (int64_t b = 0; b < batches; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      const float* in = numbers.data + b * numbers.stride[0] + h * numbers.stride[1];
+      float* to = out + (b * heads + h) * padded;
+      for (int64_t j = 0; j < plan.K; ++j) {
+        const float x = in[j * numbers.stride[2]];
+        plan.keys_hidden |= x == -kInfinity;
+        // The most negative floats in use as "masked" must not become -inf by the change of base.
+        const float scaled = x * static_cast<float>(kLog2e);
+        to[j] = scaled == -kInfinity && x != -kInfinity ? -3e38f : scaled;
+      }
+      for (int64_t j = plan.K; j < padded; ++j) to[j] = 0;
+    }
+  }
+  plan.key_numbers = out;
+  plan.key_numbers_batch = batches > 1 ? heads * padded : 0;
+  plan.key_numbers_head = heads > 1 ? padded : 0;
+  plan.hidden_by_head = plan.keys_hidden && heads > 1 && plan.group > 1;
+}
+
+Turn turn_of(const Rotation& rotation, const Places& places, int64_t B, int64_t n, int side,
+             Arrays& arrays) {
+  Turn turn;
+  turn.pairs = rotation.width / 2;
+  turn.interleaved = rotation.layout == Rotation::Layout::kInterleaved;
+  const int64_t batches = places.batch ? B : 1;
+  turn.batch = places.batch ? n * turn.pairs : 0;
+  auto* cosine = arrays.take<float>(batches * n * turn.pairs);
+  auto* sine = arrays.take<float>(batches * n * turn.pairs);
+  for (int64_t b = 0; b < batches; ++b) {
+    fill_turn(rotation, places.positions(b), n, side, cosine + b * turn.batch, sine + b * turn.batch);
+  }
+  turn.cosine = cosine;
+  turn.sine = sine;
+  return turn;
+}
+
+bool same_positions(const Plan& plan) {
+  const Places &q = plan.q_places, &k = plan.k_places;
+  if (plan.Q != plan.K || q.batch != k.batch) return false;
+  return std::equal(q.position, q.position + (q.batch ? plan.B : 1) * q.padded, k.position);
+}
+
+}  // namespace
+
+Plan prepare(const KernelCall& call, int lanes, bool backward, Arrays& arrays) {
+  const Inputs<float>& in = call.inputs;
+  const Terms<float>& terms = *call.terms;
+  Plan plan;
+  plan.B = in.q.shape[0];
+  plan.H = in.q.shape[1];
+  plan.Q = in.q.shape[2];
+  plan.D = in.q.shape[3];
+  plan.Hk = in.k.shape[1];
+  plan.K = in.k.shape[2];
+  plan.Dv = in.v.shape[3];
+  plan.group = plan.H / plan.Hk;
+  plan.width = round_up(plan.D, lanes);
+  plan.value_width = round_up(plan.Dv, lanes);
+  plan.q = rows_of(in.q);
+  plan.k = rows_of(in.k);
+  plan.v = rows_of(in.v);
+
+  plan.simple = true;
+  plan.q_places = place(in.q_positions, plan.B, plan.Q, arrays, plan.simple);
+  plan.k_places = place(in.k_positions, plan.B, plan.K, arrays, plan.simple);
+  const int64_t unlimited = int64_t{1} << 32;
+  plan.left = call.window.left < 0 ? unlimited : std::min(call.window.left, unlimited);
+  plan.right = call.window.right < 0 ? unlimited : std::min(call.window.right, unlimited);
+  if (call.causal) plan.right = 0;
+  const Extremes d = distances(plan);
+  plan.wide = d.high - d.low > (int64_t{1} << 30);
+  const Extremes reach = reachable(plan, d);
+
+  plan.chunk_tiles = std::max<int64_t>(1, plan.k_places.tiles);
+  if (!backward) plan.chunk_tiles = std::min(plan.chunk_tiles, kChunkTiles);
+
+  // Inside: factor of everything that the scale multiplies; outside: of what is added after it. With
+  // a softcap c: c tanh(x / c) = c (1 - 2 / (exp2(x 2 log2(e) / c) + 1)).
+  double inside = call.scale * kLog2e;
+  const double outside = kLog2e;
+  if (call.softcap > 0) {
+    inside = call.scale * 2 * kLog2e / call.softcap;
+    plan.cap = static_cast<float>(call.softcap * kLog2e);
+  }
+  plan.score_factor = static_cast<float>(inside);
+  // A scale of 0 is legal: the gradients then vanish, but what is not scaled must come back.
+  const double carried = std::abs(call.scale) < 1e-30 ? 1e-30 : call.scale;
+  plan.gradient_factor = static_cast<float>(carried);
+
+  if (in.number_per_key) key_numbers(in.number_per_key, plan, arrays);
+  if (terms.number) plan.number = number_term(*terms.number, plan, inside, outside, reach, arrays);
+  const auto row_factor = [&](bool scaled) { return backward && !scaled ? 1 / carried : 1.0; };
+  if (const auto& t = terms.query_rows) {
+    plan.query_rows = rows_term(t->index, t->rows, lanes, plan, reach, true,
+                                t->scaled ? inside : outside, row_factor(t->scaled), arrays);
+    plan.query_rows.inside_cap = t->scaled && plan.cap != 0;
+  }
+  if (const auto& t = terms.key_rows) {
+    plan.key_rows = rows_term(t->index, t->rows, lanes, plan, reach, false,
+                              t->scaled ? inside : outside, row_factor(t->scaled), arrays);
+    plan.key_rows.inside_cap = t->scaled && plan.cap != 0;
+  }
+  if (const auto& t = terms.value_rows) {
+    plan.value_rows = rows_term(t->index, t->rows, lanes, plan, reach, true, carried, 1, arrays);
+  }
+  if (const auto& u = terms.content_bias) {
+    plan.content_bias_heads = u->heads;
+    auto* bias = arrays.take<float>(u->heads * plan.width);
+    for (int64_t h = 0; h < u->heads; ++h) {
+      for (int64_t c = 0; c < plan.width; ++c) {
+        bias[h * plan.width + c] = c < plan.D ? u->row(h, 0)[c] : 0.0f;
+      }
+    }
+    plan.content_bias = bias;
+  }
+  if (terms.rotation && terms.rotation->width > 0) {
+    plan.q_turn = turn_of(*terms.rotation, plan.q_places, plan.B, plan.Q, +1, arrays);
+    plan.k_turn = terms.rotation->log_growth.empty() && same_positions(plan)
+                      ? plan.q_turn
+                      : turn_of(*terms.rotation, plan.k_places, plan.B, plan.K, -1, arrays);
+  }
+  return plan;
+}
+
+}  // namespace locant::attention

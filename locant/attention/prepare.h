@@ -1,0 +1,32 @@
+// From a checked call to the plan that the kernels read. Everything that depends on positions, maps
+// and tables alone is computed here, once a call and in memory of the workspace.
+#pragma once
+
+#include "locant/attention/kernel.h"
+#include "locant/attention/plan.h"
+
+namespace locant::attention {
+
+// Workspace slots from here on belong to the kernel.
+constexpr int kFirstSlot = 16;
+
+// Hands out the slots in order: the same call asks for the same arrays.
+class Arrays {
+ public:
+  explicit Arrays(Workspace& workspace) : workspace_(workspace) {}
+  template <class T>
+  T* take(int64_t n) {
+    return static_cast<T*>(
+        workspace_.reserve(slot_++, static_cast<size_t>(n < 1 ? 1 : n) * sizeof(T)));
+  }
+
+ private:
+  Workspace& workspace_;
+  int slot_ = kFirstSlot;
+};
+
+// lanes: floats in a vector of the set in use. Panels of row terms (RowsTerm::panel) are allocated
+// and still empty: the kernel transposes them.
+Plan prepare(const KernelCall& call, int lanes, bool backward, Arrays& arrays);
+
+}  // namespace locant::attention

@@ -1,0 +1,71 @@
+// The vector vocabulary of one instruction set: a handful of types and functions over f32 and i32.
+// Include it only in files compiled for one set, which first define LOCANT_SIMD_AVX512,
+// LOCANT_SIMD_AVX2 or LOCANT_SIMD_SCALAR. Everything lives in a namespace named after the set, so
+// that code of two sets never meets at link time; nothing of std:: is used for the same reason.
+//
+//   kLanes, Vec, IVec, Mask            floats in a vector; vectors of f32 and i32; a lane mask
+//   load store set zero iset iota      load_first / store_first touch only the first n lanes
+//   fma(a, b, c) = a b + c             max min add (+) sub (-) mul (*)
+//   iload iadd isub imin imax to_float load of i32, arithmetic, conversion
+//   in_band(x, low, width)             low <= x <= low + width, one unsigned comparison
+//   less(a, b) select(m, a, b)         m ? a : b
+//   gather(base, index)                base[index]
+//   pick(base, lanes)                  base[lanes[n]], lanes in [0, kLanes) as bytes
+//   transpose(rows)                    kLanes x kLanes in registers
+//   exp2 log2                          rel. error below 2 ulp; exp2 of -inf is 0
+//   hmax hsum                          over the lanes, in a fixed order
+#pragma once
+
+#if defined(LOCANT_SIMD_AVX512)
+#define LOCANT_SIMD_NAMESPACE avx512
+#include "locant/simd/vec_avx512-inl.h"
+#elif defined(LOCANT_SIMD_AVX2)
+#define LOCANT_SIMD_NAMESPACE avx2
+#include "locant/simd/vec_avx2-inl.h"
+#elif defined(LOCANT_SIMD_SCALAR)
+#define LOCANT_SIMD_NAMESPACE scalar
+#include "locant/simd/vec_scalar-inl.h"
+#else
+#error "define the instruction set before including this file"
+#endif
+
+namespace locant::simd::LOCANT_SIMD_NAMESPACE {
+
+// Minimax polynomials, found by weighted least squares; 2^x on [-1/2, 1/2], constant term exact.
+constexpr float kExp2_1 = 0.693147f, kExp2_2 = 0.24022242f, kExp2_3 = 0.055507336f,
+                kExp2_4 = 0.009671513f, kExp2_5 = 0.0013264724f;
+
+inline Vec exp2_fraction(Vec r) {
+  Vec p = set(kExp2_5);
+  p = fma(p, r, set(kExp2_4));
+  p = fma(p, r, set(kExp2_3));
+  p = fma(p, r, set(kExp2_2));
+  p = fma(p, r, set(kExp2_1));
+  return fma(p, r, set(1.0f));
+}
+
+inline Vec exp2(Vec x) {
+  Vec whole, fraction;
+  split(x, whole, fraction);
+  return scale_by_power(exp2_fraction(fraction), whole);
+}
+
+// Natural logarithm of positive normal numbers: log(2^e (1+f)), f in [sqrt(1/2)-1, sqrt(2)-1].
+inline Vec log(Vec x) {
+  Vec exponent, mantissa;  // mantissa in [sqrt(1/2), sqrt(2))
+  take_apart(x, exponent, mantissa);
+  const Vec f = mantissa - set(1.0f);
+  Vec p = set(-0.07634437829256058f);
+  p = fma(p, f, set(0.12761563062667847f));
+  p = fma(p, f, set(-0.1316019743680954f));
+  p = fma(p, f, set(0.14201760292053223f));
+  p = fma(p, f, set(-0.16623355448246002f));
+  p = fma(p, f, set(0.20001226663589478f));
+  p = fma(p, f, set(-0.250008225440979f));
+  p = fma(p, f, set(0.3333333134651184f));
+  const Vec square = f * f;
+  p = fma(p * f, square, square * set(-0.5f)) + f;
+  return fma(exponent, set(0.6931471805599453f), p);
+}
+
+}  // namespace locant::simd::LOCANT_SIMD_NAMESPACE
