@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Bad input gets a message that names what was wrong, exit code 2, and loses nothing.
+. "$(dirname "$0")/lib.sh" "$1"
+text=$work/text.txt
+make_text "$text"
+out=$work/out
+compare=(compare --preset smoke --corpus "$text" --out "$out")
+
+# The corpus.
+expect 2 "$work/missing.txt" compare --preset smoke --corpus "$work/missing.txt" --out "$out"
+: >"$work/empty.txt"
+expect 2 'empty.txt.*empty' compare --preset smoke --corpus "$work/empty.txt" --out "$out"
+head -c 5000 "$text" >"$work/binary.txt"; printf 'a\0b' >>"$work/binary.txt"
+expect 2 'binary.txt.*5001' compare --preset smoke --corpus "$work/binary.txt" --out "$out"
+{ head -c 3000 "$text"; printf '\xff\xfe'; head -c 3000 "$text"; } >"$work/latin.txt"
+expect 2 'latin.txt.*(UTF-8).*3000' compare --preset smoke --corpus "$work/latin.txt" --out "$out"
+head -c 2000 "$text" >"$work/short.txt"
+expect 2 'short.txt' compare --preset smoke --corpus "$work/short.txt" --out "$out"
+mkdir "$work/folder"
+expect 2 "$work/folder" compare --preset smoke --corpus "$work/folder" --out "$out"
+expect 2 'corpus' compare --preset smoke --out "$out"
+if [ "$(id -u)" -ne 0 ]; then
+  cp "$text" "$work/secret.txt"; chmod 000 "$work/secret.txt"
+  expect 2 'secret.txt' compare --preset smoke --corpus "$work/secret.txt" --out "$out"
+fi
+
+# Numbers that are zero, negative or absurd.
+for bad in 0 -1 999999999; do
+  expect 2 'length' "${compare[@]}" --length "$bad"
+done
+for bad in 0 -3; do expect 2 'steps' "${compare[@]}" --steps "$bad"; done
+for bad in 0 -1 "" 1,,2 x 99999; do expect 2 'seeds' "${compare[@]}" --seeds "$bad"; done
+for bad in -1 100000; do expect 2 'threads' "${compare[@]}" --threads "$bad"; done
+expect 2 'preset.*(smoke|quick|full)' compare --preset huge --corpus "$text" --out "$out"
+
+# Schemes and their options: the message says what exists.
+expect 2 'schemes' "${compare[@]}" --schemes ""
+expect 2 'twice' "${compare[@]}" --schemes alibi,alibi
+expect 2 'twice' "${compare[@]}" --schemes 't5,t5(buckets=32)'
+expect 2 'no_such.*alibi' "${compare[@]}" --schemes no_such
+expect 2 'nothing_like.*buckets' "${compare[@]}" --schemes 't5(nothing_like=3)'
+expect 2 'buckets' "${compare[@]}" --schemes 't5(buckets=0)'
+expect 2 'buckets' "${compare[@]}" --schemes 't5(buckets=many)'
+expect 2 'order.*j-i' "${compare[@]}" --schemes 'shaw(order=sideways)'
+expect 2 't5\(buckets' "${compare[@]}" --schemes 't5(buckets=3'
+expect 2 'width' "${compare[@]}" --schemes 'rope(width=7)'
+expect 2 'p2p' "${compare[@]}" --schemes 'deberta(pos_att_type=p2p)'
+expect 2 'causal' show music_transformer --length 8 --full
+
+# show
+expect 2 'length' show alibi --length 0
+expect 2 'heads' show alibi --length 8 --heads 0
+expect 2 'odd|even' show rope --length 8 --head-size 7
+expect 2 'required' show alibi
+expect 2 'subcommand' nothing
+
+# One model: heads that do not divide the width, files that are no models, models of another shape.
+expect 2 'heads.*width|width.*heads' train alibi --corpus "$text" --heads 3 --width 32 --steps 1 --out "$work/m"
+[ ! -e "$work/m" ] || fail "a refused training left a file"
+expect 2 'width' train alibi --corpus "$text" --width 0 --steps 1 --out "$work/m"
+expect 0 '' train alibi --corpus "$text" --length 16 --steps 1 --batch 2 --layers 1 --width 16 --heads 2 --out "$work/model"
+expect 2 'vocabulary|byte values|byte' eval "$work/model" --corpus "$0"
+expect 2 'text.txt' eval "$text" --corpus "$text"
+head -c 900 "$work/model" >"$work/cut_model"
+expect 2 'cut_model' eval "$work/cut_model" --corpus "$text"
+expect 2 'rope|arrays|learn' eval "$work/model" --corpus "$text" --scheme 't5'
+expect 2 'missing_model' eval "$work/missing_model" --corpus "$text"
+
+# Places that cannot be written.
+: >"$work/file"
+expect 2 "$work/file" compare --preset smoke --corpus "$text" --out "$work/file/out" --schemes nope
+if [ "$(id -u)" -ne 0 ]; then
+  mkdir "$work/readonly"; chmod 555 "$work/readonly"
+  expect 2 'readonly' compare --preset smoke --corpus "$text" --out "$work/readonly/out" --schemes nope
+fi
+if [ -e /dev/full ]; then
+  expect 1 '/dev/full|space' train nope --corpus "$text" --length 16 --steps 1 --batch 2 --layers 1 --width 16 --heads 2 \
+    --out /proc/locant_model
+fi
+
+# Records.
+expect 2 'missing.jsonl' report "$work/missing.jsonl" --out "$work/r.html"
+echo '{"record_version":1}' >"$work/odd.jsonl"
+expect 2 'odd.jsonl, line 1.*task' report "$work/odd.jsonl" --out "$work/r.html"
+echo '{"record_version":99}' >"$work/new.jsonl"
+expect 2 'new.jsonl, line 1.*record_version 1, got 99' report "$work/new.jsonl" --out "$work/r.html"
+: >"$work/none.jsonl"
+expect 2 'no records' report "$work/none.jsonl" --out "$work/r.html"
+[ ! -e "$work/r.html" ] || fail "a refused report left a page"
+[ ! -e "$out" ] || fail "refused comparisons left $out"
+finish
