@@ -154,7 +154,7 @@ int compare_action(CompareArguments args) {
   options.seeds = args.seeds.empty() ? preset.seeds : parse_seeds(args.seeds);
   options.settings = preset.settings;
   if (args.length) scale_to_length(options.settings, args.length);
-  if (args.steps) options.settings.steps = args.steps;
+  if (args.steps) set_steps(options.settings, args.steps);
   options.out = args.out;
   options.machine = machine_name();
 

@@ -1,6 +1,8 @@
 // locant eval: a saved model at the lengths and in the three ways of the protocol.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "locant/base/check.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
@@ -23,6 +25,7 @@ struct EvalArguments {
 };
 
 int eval_action(const EvalArguments& args) {
+  if (!std::filesystem::exists(args.model)) fail("eval", args.model, ": there is no such file");
   const Model model = load_model(args.model);
   const Corpus corpus = load_corpus(args.corpus);
   const int64_t length = model.config().length;

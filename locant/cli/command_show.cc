@@ -144,7 +144,7 @@ void print_matrix(const study::Matrix& m) {
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) {
       const double v = m.values[static_cast<size_t>(i * m.columns + j)];
-      fmt::print("{:>9}", std::isfinite(v) ? fmt::format("{:.4g}", v) : ".");
+      fmt::print("{:>11}", std::isfinite(v) ? fmt::format("{:.4g}", v + 0.0) : ".");
     }
     fmt::print("{}\n", columns < m.columns ? " ..." : "");
   }

@@ -10,6 +10,7 @@
 #include "locant/checkpoint/atomic_file.h"
 #include "locant/position/registry.h"
 #include "locant/study/json.h"
+#include "locant/train/trainer.h"
 
 namespace locant::cli {
 namespace {
@@ -29,7 +30,6 @@ std::string join(const std::vector<std::string>& words) {
 Preset preset_named(const std::string& name) {
   Preset preset;
   study::Settings& s = preset.settings;
-  s.warmup = 50;
   s.targets_windows = 49152;
   s.targets_same = 8192;
   s.targets_sliding = 12288;
@@ -43,7 +43,6 @@ Preset preset_named(const std::string& name) {
     s.width = 32;
     s.heads = 2;
     s.feed_forward = 64;
-    s.warmup = 4;
     s.targets_windows = 1536;
     s.targets_same = 256;
     s.targets_sliding = 768;
@@ -57,7 +56,14 @@ Preset preset_named(const std::string& name) {
   } else {
     fail("compare", "unknown preset ", name, "; there are: smoke, quick, full");
   }
+  set_steps(s, s.steps);
   return preset;
+}
+
+void set_steps(study::Settings& settings, int64_t steps) {
+  TrainOptions options;
+  options.steps = settings.steps = steps;
+  settings.warmup = options.warmup();
 }
 
 std::string preset_help() {

@@ -22,6 +22,9 @@ std::string preset_help();
 // test window would not fit. Throws std::invalid_argument unless 2 <= length <= 65536.
 void scale_to_length(study::Settings& settings, int64_t length);
 
+// Steps, and the warm-up that goes with them.
+void set_steps(study::Settings& settings, int64_t steps);
+
 // The options that decide the numbers, as given.
 struct Asked {
   std::string schemes, corpus, preset = "quick", seeds;

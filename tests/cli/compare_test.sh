@@ -56,7 +56,9 @@ expect 0 'alibi' report "$work/parts" --out "$work/parts.html"
 expect 2 'other settings.*--out' compare --preset smoke --corpus "$text" --out "$work/whole" --schemes alibi --steps 61
 expect 0 '' compare --preset smoke --corpus "$text" --out "$work/third" --schemes alibi --steps 5 --json
 cat "$work/whole/records.jsonl" "$work/third/records.jsonl" "$work/whole/records.jsonl" >"$work/merged.jsonl"
-expect 0 'Settings .*Settings ' report "$work/merged.jsonl" --out "$work/merged.html" --json
+expect 0 'Settings [0-9a-f]{16}' report "$work/merged.jsonl" --out "$work/merged.html"
+[ "$("$locant" report "$work/merged.jsonl" --out "$work/merged.html" --json 2>/dev/null | grep -c settings_id)" -eq 2 ] ||
+  fail "merged records of two settings are not two comparisons"
 
 # Threads change nothing.
 expect 0 '' compare --preset smoke --corpus "$text" --out "$work/threads" --schemes alibi,nope,rope --steps 60 --threads 3
