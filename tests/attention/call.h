@@ -332,6 +332,11 @@ inline Call<double> random_like(const Call<double>& like, uint64_t seed = 1) {
   return call;
 }
 
+// Appends from[begin, begin + count).
+inline void append(std::vector<double>& to, const std::vector<double>& from, int64_t begin, int64_t count) {
+  for (int64_t n = begin; n < begin + count; ++n) to.push_back(from[size_t(n)]);
+}
+
 // Queries [begin, begin + count) and the first `keys` keys of a call of default positions in
 // [B, H, L, D]; the part has default positions too, right when its queries are the last of its keys.
 inline Call<double> part(const Call<double>& call, int begin, int count, int keys) {
@@ -339,10 +344,7 @@ inline Call<double> part(const Call<double>& call, int begin, int count, int key
   p.shape.q = count, p.shape.k = keys;
   const auto rows = [&](const std::vector<double>& from, int heads, int n, int first, int rows, int width) {
     std::vector<double> to;
-    for (int bh = 0; bh < call.shape.b * heads; ++bh) {
-      const auto start = from.begin() + (int64_t(bh) * n + first) * width;
-      to.insert(to.end(), start, start + int64_t(rows) * width);
-    }
+    for (int bh = 0; bh < call.shape.b * heads; ++bh) append(to, from, (bh * n + first) * width, rows * width);
     return to;
   };
   const oracle::Shape& s = call.shape;

@@ -66,10 +66,15 @@ inline Results<double> run(const Engine& engine, const Call<double>& call, int t
   return widened(call, run_public(cast_call<float>(call), pool));
 }
 
-// The double twin is right; `got` may differ from it by rounding in `eps`. All outputs and gradients.
-inline void expect_like_twin(const Call<double>& call, const Results<double>& got, double eps) {
-  const Results<double> want = run_twin(call);
-  const Results<Sized> sized = run_twin(cast_call<Sized>(call));
+// What a call must give, and the magnitudes behind each number: the double twin.
+struct Expected {
+  Results<double> want;
+  Results<Sized> sized;
+  explicit Expected(const Call<double>& call) : want(run_twin(call)), sized(run_twin(cast_call<Sized>(call))) {}
+};
+
+// `got` may differ from the twin by rounding in `eps`. All outputs and gradients.
+inline void expect_like_twin(const Call<double>& call, const Expected& expected, const Results<double>& got, double eps) {
   // The longest chain of additions behind an element.
   const int64_t chain = call.shape.k + call.shape.q + call.shape.d;
   each_result(
@@ -78,7 +83,10 @@ inline void expect_like_twin(const Call<double>& call, const Results<double>& go
         for (const Sized& x : sized) size.push_back(x.size);
         oracle::expect_close(name, got, want, size, chain, eps);
       },
-      got, want, sized);
+      got, expected.want, expected.sized);
+}
+inline void expect_like_twin(const Call<double>& call, const Results<double>& got, double eps) {
+  expect_like_twin(call, Expected(call), got, eps);
 }
 
 // Rows of a part (call.h) are rows `begin` ... of the whole.

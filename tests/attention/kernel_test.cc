@@ -1,0 +1,68 @@
+// The fast path against the double twin: seeded random shapes, options, positions and terms, outputs
+// and every gradient, on every instruction set of this machine; and the sets against each other.
+#include <gtest/gtest.h>
+
+#include "tests/attention/engines.h"
+
+namespace locant::test {
+namespace {
+
+// On every engine; false after a failure: one is enough to read.
+bool is_twin(const Call<double>& call) {
+  SCOPED_TRACE(call.text());
+  const Expected expected(call);
+  for (const Engine& engine : all_engines()) {
+    SCOPED_TRACE(engine.name());
+    expect_like_twin(call, expected, run(engine, call), engine.eps());
+  }
+  return !testing::Test::HasFailure();
+}
+
+TEST(Kernel, IsTheTwinOnSmallShapes) {
+  for (unsigned terms : kSingleTerms) {
+    for (uint64_t seed = 1; seed <= 60; ++seed) {
+      if (!is_twin(rounded(random_call(seed, terms)))) return;
+    }
+  }
+}
+
+TEST(Kernel, IsTheTwinForAnyMixOfTerms) {
+  for (uint64_t seed = 1000; seed < 1150; ++seed) {
+    if (!is_twin(rounded(random_call(seed, oracle::Rng(seed).bits() & kAllTerms)))) return;
+  }
+}
+
+// Several tiles in each direction, head sizes beyond a few vectors.
+TEST(Kernel, IsTheTwinOverManyTiles) {
+  for (uint64_t seed = 2000; seed < 2024; ++seed) {
+    const unsigned terms = seed % 2 ? oracle::Rng(seed).bits() & kAllTerms : kSingleTerms[seed / 2 % 7];
+    if (!is_twin(rounded(random_call(seed, terms, {2, 2, 300, 136})))) return;
+  }
+}
+
+// Sizes around every tile and vector edge.
+TEST(Kernel, IsTheTwinAtTheEdges) {
+  for (int length : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 193}) {
+    for (int width : {1, 8, 16, 33, 64, 80}) {
+      Call<double> call;
+      call.shape.q = length, call.shape.k = length, call.shape.d = call.shape.dv = width;
+      call.term_bits = kSingleTerms[(length + width) % 7];
+      call = rounded(random_like(call, uint64_t(length * 100 + width)));
+      call.options.causal = (length + width / 8) % 2;
+      call.shape.causal = call.options.causal;
+      if (!is_twin(call)) return;
+    }
+  }
+}
+
+TEST(KernelSets, AtLeastTheTwinIsThere) {
+  ASSERT_FALSE(simd::available().empty());
+  for (simd::Set set : simd::available()) {
+    const Using use(set);
+    EXPECT_EQ(simd::chosen(), set);
+    RecordProperty(std::string(simd::name(set)), "tested");
+  }
+}
+
+}  // namespace
+}  // namespace locant::test
