@@ -91,15 +91,21 @@ TEST(Xpos, RefusesWhatItCannotTurn) {
               "head size must be even and 2 or more, got 7");
   const std::string said = message_of([] { rotation_of("xpos", 8, 1000000); });
   EXPECT_SAYS(said, "scales of positions 0 to 999999 around 500000 leave single precision");
-  // What passes the check has scales that a float can hold, on both sides.
-  for (int64_t length : {1000, 50000, 69000}) {
-    const auto rotation = rotation_of("xpos", 64, length);
-    for (int64_t p : {int64_t{0}, length - 1}) {
-      const double scale =
-          std::exp(static_cast<double>(p - rotation.center) * rotation.log_growth[0]);
-      EXPECT_TRUE(std::isnormal(static_cast<float>(scale))) << length;
-      EXPECT_TRUE(std::isnormal(static_cast<float>(1 / scale))) << length;
-    }
+  // The longest sequence that passes has scales that a float can hold, on both sides.
+  int64_t longest = 1, refused = 1000000;
+  while (refused - longest > 1) {
+    const int64_t middle = (longest + refused) / 2;
+    const bool passes =
+        message_of([&] { rotation_of("xpos", 64, middle); }) == "nothing was thrown";
+    (passes ? longest : refused) = middle;
+  }
+  EXPECT_GT(longest, 65536);
+  const auto rotation = rotation_of("xpos", 64, longest);
+  for (int64_t p : {int64_t{0}, longest - 1}) {
+    const double scale =
+        std::exp(static_cast<double>(p - rotation.center) * rotation.log_growth[0]);
+    EXPECT_TRUE(std::isnormal(static_cast<float>(scale))) << longest;
+    EXPECT_TRUE(std::isnormal(static_cast<float>(1 / scale))) << longest;
   }
 }
 
