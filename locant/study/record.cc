@@ -245,7 +245,7 @@ RecordFile read_records(const std::string& path) {
     const std::string where = fmt::format("{}, line {}", path, number);
     simdjson::dom::parser parser;
     if (parser.parse(line).error()) {
-      file.notes.push_back(where + ": not a whole JSON object (cut off in its middle?), left out");
+      file.notes.push_back(where + ": cut off in its middle, left out");
       continue;
     }
     file.records.push_back(record_from_json(line, where));
