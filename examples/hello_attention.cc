@@ -21,7 +21,7 @@ int main(int argc, char** argv) try {
   attention::Options options;
   options.causal = true;
 
-  const auto scheme = make_scheme(argc > 1 ? argv[1] : "alibi");  // or "t5(buckets=32)", "rope" ...
+  const auto scheme = make_scheme(argc > 1 ? argv[1] : "alibi");  // or "rope(base=500000)" ...
   Call call;
   call.sizes.heads = H;
   call.sizes.head_size = D;
@@ -30,7 +30,7 @@ int main(int argc, char** argv) try {
   call.first_distance = span.first_distance;
   call.last_distance = span.last_distance;
   call.length = span.length;
-  const auto terms = cast<float>(lower(*scheme, call, {}));
+  const auto terms = cast<float>(lower(*scheme, call, {}));  // {}: this one has learned nothing
 
   attention::Workspace workspace;
   ThreadPool threads(2);
