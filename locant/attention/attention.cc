@@ -3,9 +3,11 @@
 #include "locant/attention/attention.h"
 
 #include <algorithm>
-#include <type_traits>
+#include <cstdlib>
+#include <string_view>
 
 #include "locant/attention/check.h"
+#include "locant/attention/kernel.h"
 #include "locant/attention/reference.h"
 
 namespace locant::attention {
@@ -33,7 +35,7 @@ struct BackwardCall {
   Executor& executor;
 };
 
-// One way of computing attention. serves() may look at anything but must not depend on threads.
+// One way of computing attention. serves() must not depend on threads: results do not.
 template <class T>
 struct Implementation {
   const char* name;
@@ -54,8 +56,44 @@ constexpr Implementation<T> kReference{
           .backward(call.outputs, call.out_gradient, call.gradients);
     }};
 
+// LOCANT_ISA=scalar asks for the twin; a machine without vector units gets the kernel's portable body.
+bool twin_is_asked_for() {
+  static const bool asked = [] {
+    const char* wish = std::getenv("LOCANT_ISA");
+    return wish && std::string_view(wish) == "scalar";
+  }();
+  return asked;
+}
+
+KernelCall kernel_call(const Inputs<float>& inputs, const Terms<float>& terms, const Problem& problem) {
+  KernelCall call;
+  call.inputs = inputs;
+  call.inputs.q_positions = problem.q_positions;
+  call.inputs.k_positions = problem.k_positions;
+  call.terms = &terms;
+  call.causal = problem.options.causal;
+  call.window = problem.options.window;
+  call.scale = problem.scale;
+  call.softcap = problem.options.softcap;
+  return call;
+}
+
+constexpr Implementation<float> kFast{
+    "kernel",
+    [](const Problem&) { return !twin_is_asked_for(); },
+    [](const ForwardCall<float>& call) {
+      kernel_forward(kernel_call(call.inputs, call.terms, call.problem), call.outputs, call.workspace,
+                     call.executor);
+    },
+    [](const BackwardCall<float>& call) {
+      kernel_backward(kernel_call(call.inputs, call.terms, call.problem), call.outputs,
+                      call.out_gradient, call.gradients, call.workspace, call.executor);
+    }};
+
 template <class T>
 constexpr Implementation<T> kImplementations[] = {kReference<T>};
+template <>
+constexpr Implementation<float> kImplementations<float>[] = {kFast, kReference<float>};
 
 template <class T>
 const Implementation<T>& choose(const Problem& problem) {
