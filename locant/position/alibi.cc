@@ -99,7 +99,11 @@ void Alibi::score_backward(const Call& call, const Parameters& parameters,
 // 5. Nothing, or one number for each head; no end.
 std::vector<ParameterSpec> Alibi::learn(const Sizes& sizes) const {
   if (slopes == Slopes::kFixed) return {};
-  return {{.name = kLearned, .shape = {sizes.heads}, .per_layer = layers == Sharing::kEach}};
+  // Trained as any weight is: decay leads back to the published slopes.
+  return {{.name = kLearned,
+           .shape = {sizes.heads},
+           .per_layer = layers == Sharing::kEach,
+           .table = false}};
 }
 
 }  // namespace locant
