@@ -10,6 +10,8 @@
 #include "locant/attention/terms-inl.h"
 #include "locant/attention/softmax-inl.h"
 #include "locant/attention/forward-inl.h"
+#include "locant/attention/adjoint-inl.h"
+#include "locant/attention/backward-inl.h"
 
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
 namespace {
@@ -38,8 +40,24 @@ void forward(const Plan& plan, const Part& part, char* memory) {
   forward_part(plan, part, *reinterpret_cast<ForwardScratch*>(memory));
 }
 
+size_t backward_bytes(const Plan& plan) {
+  BackwardScratch scratch;
+  return header_bytes(sizeof scratch) + cut_backward(plan, scratch, nullptr);
+}
+void open_backward(const Plan& plan, char* memory) {
+  auto* scratch = reinterpret_cast<BackwardScratch*>(memory);
+  cut_backward(plan, *scratch, memory + header_bytes(sizeof *scratch));
+}
+void backward(const Plan& plan, const KeyUnit& unit, int64_t h, int64_t qt, char* memory) {
+  backward_query_tile(plan, *reinterpret_cast<BackwardScratch*>(memory), unit, h, qt);
+}
+void end_keys(const Plan& plan, const KeyUnit& unit, char* memory) {
+  finish_keys(plan, *reinterpret_cast<BackwardScratch*>(memory), unit);
+}
+
 }  // namespace
 
-const KernelSet kKernelSet = {kLanes, transpose_panels, forward_bytes, open_forward, forward};
+const KernelSet kKernelSet = {kLanes,         transpose_panels, forward_bytes, open_forward, forward,
+                              backward_bytes, open_backward,    backward,      end_keys};
 
 }  // namespace locant::attention::LOCANT_SIMD_NAMESPACE

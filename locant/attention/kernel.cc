@@ -2,7 +2,9 @@
 #include "locant/attention/kernel.h"
 
 #include <algorithm>
+#include <thread>
 
+#include "locant/attention/gradients.h"
 #include "locant/attention/kernel_set.h"
 #include "locant/attention/prepare.h"
 #include "locant/simd/dispatch.h"
@@ -75,13 +77,11 @@ void kernel_forward(const KernelCall& call, const Outputs<float>& outputs, Works
   const int64_t tiles = plan.q_places.tiles;
   const int64_t parts = (tiles + plan.part_tiles - 1) / plan.part_tiles;
   const int64_t count = plan.B * plan.H * parts;
-  const auto workers = std::min<int64_t>(threads, count);
   const size_t bytes = set.forward_bytes(plan);
   char* scratch = arrays.take<char>(threads * static_cast<int64_t>(bytes));
   for (int worker = 0; worker < threads; ++worker) {
     set.open_forward(plan, scratch + static_cast<size_t>(worker) * bytes);
   }
-  (void)workers;
   executor.run(count, [&](int64_t index, int worker) {
     Part part;
     part.b = index / (plan.H * parts);
@@ -92,6 +92,126 @@ void kernel_forward(const KernelCall& call, const Outputs<float>& outputs, Works
     part.last_tile = std::min(tiles, part.first_tile + plan.part_tiles);
     set.forward(plan, part, scratch + static_cast<size_t>(worker) * bytes);
   });
+}
+
+namespace {
+
+// Memory of the key heads' gradients. Where rows are whole vectors the caller's own is used.
+struct KeyGradients {
+  float *dk = nullptr, *dv = nullptr;  // [units][K][width]
+  float* dk_rows = nullptr;            // [slots][group][K padded][columns]
+  uint8_t* touched = nullptr;          // [units][key tiles]
+  int32_t* turn = nullptr;             // [units][key tiles + 1], where query tiles are shared out
+};
+
+KeyUnit unit_of(const Plan& plan, const KeyGradients& memory, int64_t index, int64_t slot) {
+  KeyUnit unit;
+  unit.b = index / plan.Hk;
+  unit.hk = index % plan.Hk;
+  if (plan.dk) {
+    unit.dk = memory.dk ? memory.dk + slot * plan.K * plan.width : plan.dk.at(unit.b, unit.hk, 0);
+    unit.dk_row = memory.dk ? plan.width : plan.dk.row;
+  }
+  if (plan.dv) {
+    unit.dv = memory.dv ? memory.dv + slot * plan.K * plan.value_width : plan.dv.at(unit.b, unit.hk, 0);
+    unit.dv_row = memory.dv ? plan.value_width : plan.dv.row;
+  }
+  const int64_t tiles = plan.k_places.tiles;
+  unit.touched = memory.touched + index * tiles;
+  if (memory.turn) unit.turn = memory.turn + index * (tiles + 1);
+  if (memory.dk_rows) {
+    const int64_t size = plan.group * plan.k_places.padded * plan.key_rows.columns;
+    unit.dk_rows = memory.dk_rows + slot * size;
+  }
+  return unit;
+}
+
+template <class T>
+Rows<T> rows_or_none(const View<T, 4>& view) {
+  return {view.data, view.stride[0], view.stride[1], view.stride[2]};
+}
+
+// Whether pairs of some term add to its gradient one by one: then only one worker may serve a head.
+bool pairs_add_alone(const Plan& plan) {
+  for (const RowsTerm* term : {&plan.query_rows, &plan.key_rows, &plan.value_rows}) {
+    if (term->on && !term->panel) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void kernel_backward(const KernelCall& call, const Outputs<const float>& outputs,
+                     View<const float, 4> out_gradient, const Gradients<float>& gradients,
+                     Workspace& workspace, Executor& executor) {
+  const KernelSet& set = kernel_set();
+  Arrays arrays(workspace);
+  Plan plan = prepare(call, set.lanes, true, arrays);
+  plan.out_in = rows_or_none(outputs.out);
+  plan.dout = rows_or_none(out_gradient);
+  plan.lse_in = outputs.lse.data;
+  plan.lse_batch = outputs.lse.stride[0];
+  plan.lse_head = outputs.lse.stride[1];
+  plan.lse_row = outputs.lse.stride[2];
+  plan.dq = rows_or_none(gradients.q);
+  plan.dk = rows_or_none(gradients.k);
+  plan.dv = rows_or_none(gradients.v);
+  plan.wait = [] { std::this_thread::yield(); };
+  open_gradients(plan, gradients, arrays);
+  transpose_panels(set, plan, true, executor);
+
+  // Key heads are shared out whole while there are enough of them, otherwise query tile by query
+  // tile, each adding to the keys in its turn. The sums are the same, in the same order.
+  const int threads = executor.threads();
+  const int64_t units = plan.B * plan.Hk, tiles = plan.k_places.tiles;
+  const bool whole = threads == 1 || units >= int64_t{4} * threads || plan.q_places.tiles <= 1 ||
+                     pairs_add_alone(plan);
+  const int64_t slots = whole ? threads : units;
+  KeyGradients memory;
+  if (plan.dk && plan.D % set.lanes != 0) memory.dk = arrays.take<float>(slots * plan.K * plan.width);
+  if (plan.dv && plan.Dv % set.lanes != 0) {
+    memory.dv = arrays.take<float>(slots * plan.K * plan.value_width);
+  }
+  int64_t dk_rows_size = 0;
+  if (plan.key_rows.on && plan.key_rows.panel) {
+    dk_rows_size = plan.group * plan.k_places.padded * plan.key_rows.columns;
+    memory.dk_rows = arrays.take<float>(slots * dk_rows_size);
+  }
+  memory.touched = arrays.take<uint8_t>(units * tiles);
+  std::fill(memory.touched, memory.touched + units * tiles, uint8_t{0});
+  if (!whole) {
+    memory.turn = arrays.take<int32_t>(units * (tiles + 1));
+    std::fill(memory.turn, memory.turn + units * (tiles + 1), 0);
+  }
+  const size_t bytes = set.backward_bytes(plan);
+  char* scratch = arrays.take<char>(threads * static_cast<int64_t>(bytes));
+  const auto scratch_of = [&](int worker) { return scratch + static_cast<size_t>(worker) * bytes; };
+  for (int worker = 0; worker < threads; ++worker) set.open_backward(plan, scratch_of(worker));
+
+  const int64_t query_tiles = plan.q_places.tiles, per_unit = plan.group * query_tiles;
+  if (whole) {
+    executor.run(units, [&](int64_t index, int worker) {
+      const KeyUnit unit = unit_of(plan, memory, index, worker);
+      if (unit.dk_rows) std::fill(unit.dk_rows, unit.dk_rows + dk_rows_size, 0.0f);
+      for (int64_t n = 0; n < per_unit; ++n) {
+        set.backward(plan, unit, unit.hk * plan.group + n / query_tiles, n % query_tiles,
+                     scratch_of(worker));
+      }
+      set.finish_keys(plan, unit, scratch_of(worker));
+    });
+  } else {
+    if (memory.dk_rows) std::fill(memory.dk_rows, memory.dk_rows + slots * dk_rows_size, 0.0f);
+    executor.run(units * per_unit, [&](int64_t index, int worker) {
+      const KeyUnit unit = unit_of(plan, memory, index / per_unit, index / per_unit);
+      const int64_t n = index % per_unit;
+      set.backward(plan, unit, unit.hk * plan.group + n / query_tiles, n % query_tiles,
+                   scratch_of(worker));
+    });
+    executor.run(units, [&](int64_t index, int worker) {
+      set.finish_keys(plan, unit_of(plan, memory, index, index), scratch_of(worker));
+    });
+  }
+  sum_gradients(plan, gradients, executor);
 }
 
 }  // namespace locant::attention

@@ -16,6 +16,11 @@ struct KernelSet {
   size_t (*forward_bytes)(const Plan& plan);
   void (*open_forward)(const Plan& plan, char* scratch);
   void (*forward)(const Plan& plan, const Part& part, char* scratch);
+  size_t (*backward_bytes)(const Plan& plan);
+  void (*open_backward)(const Plan& plan, char* scratch);
+  // One query tile of query head h; then, when all of a unit are done, the end of its keys.
+  void (*backward)(const Plan& plan, const KeyUnit& unit, int64_t h, int64_t qt, char* scratch);
+  void (*finish_keys)(const Plan& plan, const KeyUnit& unit, char* scratch);
 };
 
 namespace scalar {

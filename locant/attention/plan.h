@@ -61,7 +61,7 @@ struct Map {
 // Number per distance. values[h][n + 2], by entry. left and right: per step beyond the map.
 struct NumberTerm {
   bool on = false;
-  bool inside_cap = false;  // with a softcap: added before it
+  bool inside = false;  // of the scale, and of the softcap
   Map map;
   const float* values = nullptr;
   const float* left = nullptr;  // [heads] or null
@@ -79,7 +79,7 @@ struct NumberTerm {
 // column 0 and the one after the last are zero and stand for "no row".
 struct RowsTerm {
   bool on = false;
-  bool inside_cap = false;
+  bool inside = false;
   Map map;
   int64_t heads = 1;          // 1: shared
   int64_t used = 0;           // columns that mean something: reachable rows + 2
@@ -145,18 +145,34 @@ struct Plan {
   NumberTerm number;
   RowsTerm query_rows, key_rows, value_rows;
 
-  // Backward only.
+  // Backward only. Gradients of tables are kept for each unit of work (b, h) and summed up in order
+  // at the end; the terms hold those of theirs. Null: not wanted.
   Rows<const float> out_in, dout;
-  Rows<float> dq, dk, dv;         // final; data null: not wanted
-  float gradient_factor = 1;      // folded into the packed values: dS carries it
-  float* dcontent = nullptr;      // [B * H][width]: unit sums, natural units
+  Rows<float> dq, dk, dv;
+  float gradient_factor = 1;      // folded into the packed values: dS carries it, that is the scale
+  float inside_factor = 1;        // what the gradient inside the scale lacks of it
+  float* dcontent = nullptr;      // [B * H][width]
   float* dkey_numbers = nullptr;  // [B * H][K padded]
+  void (*wait)() = nullptr;       // called while a worker waits for its turn
 };
 
 // Which part of the work one task is.
 struct Part {
   int64_t b = 0, h = 0;
   int64_t first_tile = 0, last_tile = 0;  // query tiles [first, last)
+};
+
+// Backward: the gradients of one key head (b, hk), and whose turn it is to add to them. The query
+// tiles of all its heads are numbered in order; each adds to a key tile when its number comes up.
+struct KeyUnit {
+  int64_t b = 0, hk = 0;
+  float* dk = nullptr;  // [K] rows, width floats each; null: not wanted
+  int64_t dk_row = 0;
+  float* dv = nullptr;
+  int64_t dv_row = 0;
+  uint8_t* touched = nullptr;  // [key tiles] something was added already
+  float* dk_rows = nullptr;    // [group][K padded][key row columns]: gradients of k . rows
+  int32_t* turn = nullptr;     // [key tiles + 1] next number; the last one is for tables. Null: alone
 };
 
 }  // namespace locant::attention

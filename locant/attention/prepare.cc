@@ -124,11 +124,11 @@ Clipped clip(const IndexMap& index, const Extremes& d, Arrays& arrays) {
   return clipped;
 }
 
-NumberTerm number_term(const NumberPerDistance<float>& term, const Plan& plan, double inside,
+NumberTerm number_term(const NumberPerDistance<float>& term, double inside,
                        double outside, const Extremes& reach, Arrays& arrays) {
   NumberTerm out;
   out.on = true;
-  out.inside_cap = term.scaled && plan.cap != 0;
+  out.inside = term.scaled;
   const double factor = term.scaled ? inside : outside;
   const Clipped clipped = clip(term.index, reach, arrays);
   out.map = clipped.map;
@@ -354,22 +354,23 @@ Plan prepare(const KernelCall& call, int lanes, bool backward, Arrays& arrays) {
     plan.cap = static_cast<float>(call.softcap * kLog2e);
   }
   plan.score_factor = static_cast<float>(inside);
-  // A scale of 0 is legal: the gradients then vanish, but what is not scaled must come back.
-  const double carried = std::abs(call.scale) < 1e-30 ? 1e-30 : call.scale;
+  // A scale of 0 is legal: then dS carries nothing and what the scale multiplies is multiplied later.
+  const double carried = std::abs(call.scale) < 1e-30 ? 1.0 : call.scale;
   plan.gradient_factor = static_cast<float>(carried);
+  plan.inside_factor = static_cast<float>(call.scale / carried);
 
   if (in.number_per_key) key_numbers(in.number_per_key, plan, arrays);
-  if (terms.number) plan.number = number_term(*terms.number, plan, inside, outside, reach, arrays);
+  if (terms.number) plan.number = number_term(*terms.number, inside, outside, reach, arrays);
   const auto row_factor = [&](bool scaled) { return backward && !scaled ? 1 / carried : 1.0; };
   if (const auto& t = terms.query_rows) {
     plan.query_rows = rows_term(t->index, t->rows, lanes, plan, reach, true,
                                 t->scaled ? inside : outside, row_factor(t->scaled), arrays);
-    plan.query_rows.inside_cap = t->scaled && plan.cap != 0;
+    plan.query_rows.inside = t->scaled;
   }
   if (const auto& t = terms.key_rows) {
     plan.key_rows = rows_term(t->index, t->rows, lanes, plan, reach, false,
                               t->scaled ? inside : outside, row_factor(t->scaled), arrays);
-    plan.key_rows.inside_cap = t->scaled && plan.cap != 0;
+    plan.key_rows.inside = t->scaled;
   }
   if (const auto& t = terms.value_rows) {
     plan.value_rows = rows_term(t->index, t->rows, lanes, plan, reach, true, carried, 1, arrays);

@@ -47,6 +47,11 @@ struct StoreScores {
 // Column vectors [first, last) that hold the keys of a range.
 inline Range vecs_of(const Range& keys) { return {keys.first / kLanes, vecs_of(keys.last)}; }
 
+// tanh(y) of x = 2 log2(e) y. exp2 is for arguments below 2^127; the tangent is 1 long before.
+inline Vec tanh_of(Vec x) {
+  return set(1.0f) - set(2.0f) / (exp2(min(set(64.0f), x)) + set(1.0f));
+}
+
 // Scores of row i from raw products x at column c: softcap, terms after it, mask.
 struct Finisher {
   const Plan& plan;
@@ -54,9 +59,7 @@ struct Finisher {
   Start after;  // terms outside the softcap
   Vec finish(int64_t i, int64_t c, const Band& band, Vec x) const {
     if (plan.cap != 0) {
-      // exp2 is for arguments that stay below 2^127; the tangent is 1 long before.
-      const Vec tanh = set(1.0f) - set(2.0f) / (exp2(min(set(64.0f), x)) + set(1.0f));
-      x = set(plan.cap) * tanh;
+      x = set(plan.cap) * tanh_of(x);
       if (after.data) x = x + load(after.data + i * after.row + c);
       if (after.number) x = x + set(after.number[i]);
     }

@@ -309,20 +309,20 @@ inline void add_key_rows(const Plan& plan, const Tile& tile, const KeyStore& key
 
 // ---- all of them
 
-// What stands before the product and, with a softcap, inside it (capped = true) or after it.
+// What stands before the product and, with a softcap, inside it or after it.
 inline Start start_values(const Plan& plan, const Tile& tile, int64_t b, int64_t h, int64_t kt,
-                          bool inside_cap, const KeyStore& keys, const KeyRows& k, const Left& q,
+                          bool inside, const KeyStore& keys, const KeyRows& k, const Left& q,
                           const TermState& state, float* buffer) {
   Sources sources;
   sources.buffer = buffer;
-  const auto now = [&](bool term_inside) { return plan.cap == 0 || term_inside == inside_cap; };
-  if (plan.query_rows.on && now(plan.query_rows.inside_cap)) {
+  const auto now = [&](bool term_inside) { return plan.cap == 0 || term_inside == inside; };
+  if (plan.query_rows.on && now(plan.query_rows.inside)) {
     add_rows(plan, plan.query_rows, tile, h, state.query, q, state.column_numbers, sources);
   }
-  if (plan.key_rows.on && now(plan.key_rows.inside_cap)) {
+  if (plan.key_rows.on && now(plan.key_rows.inside)) {
     add_key_rows(plan, tile, keys, kt, h, k, sources);
   }
-  if (plan.number.on && now(plan.number.inside_cap)) add_number(plan, tile, h, state, sources);
+  if (plan.number.on && now(plan.number.inside)) add_number(plan, tile, h, state, sources);
   if (plan.key_numbers && now(false)) {
     sources.add({plan.key_numbers + b * plan.key_numbers_batch + h * plan.key_numbers_head + tile.j0,
                  0, nullptr});

@@ -1,0 +1,499 @@
+// Backward: the forward read from the end, for every query tile over the key tiles its mask keeps
+//   1 scores        P = exp2(S - lse), S as in the forward
+//   2 softmax       dS = P (dP - delta), dP = dO V^T (+ dO . value rows), delta = sum of dO O
+//   3 outputs       dV += P^T dO, and P summed by rows of the value table
+//   1 scores        dK += dS^T Q, dQ += dS K, and dS summed by entries, rows and keys of the terms
+// dS carries the scale (Plan::gradient_factor), so that dQ and dK need no factor.
+//
+// Everything is summed in an order that depends on the shapes only: dQ over ascending key tiles, dK
+// and dV over ascending query tiles, tables over the query tiles of a head and then over heads.
+#pragma once
+
+#include "locant/attention/adjoint-inl.h"
+#include "locant/attention/forward-inl.h"
+
+namespace locant::attention::LOCANT_SIMD_NAMESPACE {
+
+struct BackwardScratch {
+  KeyStore keys;
+  TermState terms;            // windows of q . rows and dO . rows
+  Window dquery;              // gradient of q . rows
+  Window value_sums;          // probabilities by value row
+  NumberGradient number;
+  float *q, *q_bias;          // [kTile][width]
+  float* dout;                // [kTile][value_width], when rows cannot be read in place
+  float *lse, *delta;         // [kTile], log2 units; times gradient_factor
+  float *p, *ds;              // [kTile][kTileRow], zero beside the rows
+  float* ds_inside;           // inside the softcap; without one the same as ds
+  float* after;               // with a softcap: the terms outside of it
+  float* dq;                  // [kTile][width]
+  float* dcontent;            // [width]
+};
+
+inline float* cut_tile(Cutter& cutter) {
+  float* at = cutter.cut<float>(kLanes + kTile * kTileRow + kLanes);
+  if (!cutter.memory) return nullptr;
+  for (float* c = at; c < at + kLanes + kTile * kTileRow + kLanes; c += kLanes) store(c, zero());
+  return at + kLanes;
+}
+
+inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
+  Cutter cutter{memory};
+  s = BackwardScratch();
+  s.keys.tiles = plan.chunk_tiles;
+  s.keys.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.D % kLanes != 0;
+  s.keys.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden;
+  const int64_t chunk = plan.chunk_tiles * kTile;
+  s.keys.packed = cutter.cut<uint8_t>(plan.chunk_tiles);
+  s.keys.kt = cutter.cut<float>(chunk * plan.D);
+  s.keys.vt = cutter.cut<float>(chunk * plan.Dv);
+  if (s.keys.copy_k) s.keys.k = cutter.cut<float>(chunk * plan.width);
+  if (s.keys.copy_v) s.keys.v = cutter.cut<float>(chunk * plan.value_width);
+  if (plan.key_rows.on && plan.key_rows.panel) {
+    s.keys.row_numbers = cutter.cut<float>(chunk * plan.key_rows.columns + kLanes);
+    s.keys.side_numbers = cutter.cut<float>(2 * chunk);
+  }
+  if (plan.query_rows.on && plan.query_rows.panel) {
+    cut_window(cutter, plan.query_rows, s.terms.query);
+    cut_window(cutter, plan.query_rows, s.dquery);
+  }
+  if (plan.value_rows.on && plan.value_rows.panel) {
+    cut_window(cutter, plan.value_rows, s.terms.value);
+    cut_window(cutter, plan.value_rows, s.value_sums);
+  }
+  s.terms.distance_window = cutter.cut<float>(2 * kTile + 2 * kLanes);
+  s.terms.column_numbers = cutter.cut<float>(2 * kTile);
+  if (plan.number.gradient) {
+    s.number.entries = cutter.cut<float>(plan.number.map.n + 2);
+    s.number.sides = cutter.cut<double>(2);
+    s.number.window = cutter.cut<float>(2 * kTile + 2 * kLanes) + kLanes;
+  }
+  s.q = cutter.cut<float>(kTile * plan.width);
+  s.q_bias = cutter.cut<float>(kTile * plan.width);
+  s.dout = cutter.cut<float>(kTile * plan.value_width);
+  s.lse = cutter.cut<float>(kTile);
+  s.delta = cutter.cut<float>(kTile);
+  s.p = cut_tile(cutter);
+  s.ds = s.ds_inside = cut_tile(cutter);
+  if (plan.cap != 0 || plan.inside_factor != 1) s.ds_inside = cut_tile(cutter);
+  if (plan.cap != 0) s.after = cut_tile(cutter);
+  s.dq = cutter.cut<float>(kTile * plan.width);
+  s.dcontent = cutter.cut<float>(plan.width);
+  return cutter.used;
+}
+
+// Finish of step 1: probabilities.
+struct StoreProbabilities {
+  float* data;
+  const float* lse;
+  template <int R, int C>
+  void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const Vec row_lse = set(lse[r0 + r]);
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) {
+        store(data + (r0 + r) * kTileRow + c0 + c * kLanes, exp2(acc[r][c] - row_lse));
+      }
+    }
+  }
+};
+
+// Finish of step 2: gradients of the scores.
+struct StoreScoreGradients {
+  float* data;
+  const float* p;
+  const float* delta;
+  template <int R, int C>
+  void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const Vec row_delta = set(delta[r0 + r]);
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) {
+        const int64_t at = (r0 + r) * kTileRow + c0 + c * kLanes;
+        store(data + at, load(p + at) * (acc[r][c] - row_delta));
+      }
+    }
+  }
+};
+
+struct QueryTile {
+  int64_t b, h, index, rows;
+  QueryRows q;
+  Left dout;
+};
+
+// Steps 1 and 2 where every row sees every key and nothing lies between score and product.
+inline void whole_tile_gradients(const Plan& plan, const Tile& tile, const QueryTile& query,
+                                 const float* kt, const float* vt, const Start& start,
+                                 const Start& value_start, BackwardScratch& s) {
+  product(tile.rows, kTileVecs, plan.D, query.q.bias, Right{kt, kTile}, start,
+          StoreProbabilities{s.p, s.lse});
+  product(tile.rows, kTileVecs, plan.Dv, query.dout, Right{vt, kTile}, value_start,
+          StoreScoreGradients{s.ds, s.p, s.delta});
+}
+
+template <class Finish>
+inline void rows_product(int64_t r, int64_t n, int64_t k, const Left& a, const Right& b,
+                         const Start& start, const Range& vecs, Finish finish) {
+  if (n == kBlockRows) {
+    block_columns<kBlockRows>(k, a.from(r), b, start.from(r), vecs.first, vecs.last, r, finish);
+    return;
+  }
+  for (int64_t i = r; i < r + n; ++i) {
+    block_columns<1>(k, a.from(i), b, start.from(i), vecs.first, vecs.last, i, finish);
+  }
+}
+
+// The same for the other tiles.
+inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryTile& query,
+                                const float* kt, const float* vt, const Start& start,
+                                const Start& after, const Start& value_start, BackwardScratch& s) {
+  const bool separate = s.ds_inside != s.ds;
+  for (int64_t r = 0; r < tile.rows; r += kBlockRows) {
+    const int64_t n = at_most(kBlockRows, tile.rows - r);
+    Range vecs = vecs_of(seen_keys(plan, tile, r, n));
+    if (vecs.empty()) vecs.last = vecs.first;
+    rows_product(r, n, plan.D, query.q.bias, Right{kt, kTile}, start, vecs, StoreTo{s.p, kTileRow});
+    rows_product(r, n, plan.Dv, query.dout, Right{vt, kTile}, value_start, vecs,
+                 StoreTo{s.ds, kTileRow});
+    for (int64_t i = r; i < r + n; ++i) {
+      const Band band = band_of(plan, tile.q_position[i]);
+      const Vec lse = set(s.lse[i]), delta = set(s.delta[i]);
+      for (int64_t c = 0; c < kTile; c += kLanes) {
+        const int64_t at = i * kTileRow + c;
+        if (c < vecs.first * kLanes || c >= vecs.last * kLanes) {
+          store(s.p + at, zero());
+          store(s.ds + at, zero());
+          if (separate) store(s.ds_inside + at, zero());
+          continue;
+        }
+        Vec x = load(s.p + at), slope = set(plan.inside_factor);
+        if (plan.cap != 0) {
+          const Vec tanh = tanh_of(x);
+          slope = slope * (set(1.0f) - tanh * tanh);
+          x = set(plan.cap) * tanh;
+          if (after.data) x = x + load(after.data + i * after.row + c);
+          if (after.number) x = x + set(after.number[i]);
+        }
+        Vec p = exp2(x - lse);
+        if (tile.partial) p = select(keep_mask(tile, band, c), p, zero());
+        const Vec ds = p * (load(s.ds + at) - delta);
+        store(s.p + at, p);
+        store(s.ds + at, ds);
+        if (separate) store(s.ds_inside + at, ds * slope);
+      }
+    }
+  }
+}
+
+// out[j] += sum over rows of x[i][j] y[i]: dV and dK.
+inline void add_to_keys(const Plan& plan, const Tile& tile, const float* x, const Left& y, int64_t width,
+                        bool fresh, float* out, int64_t out_row) {
+  const auto add = [&](int64_t c, int64_t n, const Range& rows) {
+    float* to = out + c * out_row;
+    product(n, width / kLanes, at_least(0, rows.last - rows.first),
+            Left{x + rows.first * kTileRow + c, 1, kTileRow}, Right{y.data + rows.first * y.row, y.row},
+            fresh ? Start{} : Start{to, out_row, nullptr}, StoreTo{to, out_row});
+  };
+  if (!tile.partial || !tile.consecutive) {
+    add(0, tile.keys, {0, tile.rows});
+    return;
+  }
+  for (int64_t c = 0; c < tile.keys; c += kBlockRows) {
+    const int64_t n = at_most(kBlockRows, tile.keys - c);
+    add(c, n, seeing_rows(plan, tile, c, n));
+  }
+}
+
+// dQ += dS K.
+inline void add_to_queries(const Plan& plan, const Tile& tile, const float* ds, const KeyRows& k,
+                           bool fresh, float* dq) {
+  const int64_t vecs = plan.width / kLanes;
+  const auto add = [&](int64_t r, int64_t n, const Range& keys) {
+    float* to = dq + r * plan.width;
+    product(n, vecs, at_least(0, keys.last - keys.first), Left{ds + r * kTileRow + keys.first, kTileRow, 1},
+            Right{k.data + keys.first * k.row, k.row}, fresh ? Start{} : Start{to, plan.width, nullptr},
+            StoreTo{to, plan.width});
+  };
+  if (!tile.partial || !tile.consecutive) {
+    add(0, tile.rows, {0, tile.keys});
+    return;
+  }
+  for (int64_t r = 0; r < tile.rows; r += kBlockRows) {
+    const int64_t n = at_most(kBlockRows, tile.rows - r);
+    add(r, n, seen_keys(plan, tile, r, n));
+  }
+}
+
+// Turns: wait until all earlier query tiles are done with key tile kt (or with the tables).
+inline void wait_for_turn(const Plan& plan, const KeyUnit& unit, int64_t kt, int32_t number) {
+  if (!unit.turn) return;
+  while (__atomic_load_n(unit.turn + kt, __ATOMIC_ACQUIRE) != number) plan.wait();
+}
+inline void pass_turn(const KeyUnit& unit, int64_t kt, int32_t number) {
+  if (unit.turn) __atomic_store_n(unit.turn + kt, number + 1, __ATOMIC_RELEASE);
+}
+
+inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit, int64_t kt,
+                          const Tile& tile, const QueryTile& query, int32_t number, bool fresh) {
+  const int64_t b = query.b, h = query.h, slot = s.keys.slot(kt);
+  const KeyRows k = key_rows_of(plan, s.keys, b, unit.hk, kt, true);
+  const float* k_panel = s.keys.kt + slot * plan.D * kTile;
+  const float* v_panel = s.keys.vt + slot * plan.Dv * kTile;
+
+  // 1 scores, 2 softmax
+  const Start start = start_values(plan, tile, b, h, kt, true, s.keys, k, query.q.plain, s.terms, s.p);
+  Start value_start;
+  float far_values[kTile];
+  if (plan.value_rows.on) {
+    Sources sources;
+    sources.buffer = s.ds;
+    add_rows(plan, plan.value_rows, tile, h, s.terms.value, query.dout, far_values, sources);
+    value_start = sources.sum(tile.rows);
+  }
+  if (!tile.partial && s.ds_inside == s.ds) {
+    whole_tile_gradients(plan, tile, query, k_panel, v_panel, start, value_start, s);
+  } else {
+    Start after;
+    if (plan.cap != 0) {
+      after = start_values(plan, tile, b, h, kt, false, s.keys, k, query.q.plain, s.terms, s.after);
+    }
+    part_tile_gradients(plan, tile, query, k_panel, v_panel, start, after, value_start, s);
+  }
+
+  // 1 scores, the queries' side
+  add_to_queries(plan, tile, s.ds_inside, k, fresh, s.dq);
+  const auto gradient_of = [&](bool inside) { return inside ? s.ds_inside : s.ds; };
+  if (s.number.entries) {
+    number_adjoint(plan.number, tile, gradient_of(plan.number.inside), s.number);
+  }
+  const RowsTerm& rows = plan.query_rows;
+  if (rows.on) {
+    const float* ds = gradient_of(rows.inside);
+    if (rows.panel) {
+      scatter_rows(rows, tile, ds, s.dquery);
+    } else {
+      add_row_per_pair(rows, tile, h, ds, s.dq, plan.width);
+      if (rows.gradient) {
+        add_gradient_per_pair(rows, tile, ds, query.q.plain.data, query.q.plain.row, false,
+                              rows.gradient + (b * plan.H + h) * rows.used * rows.width);
+      }
+    }
+  }
+  const RowsTerm& values = plan.value_rows;
+  if (values.gradient) {
+    if (values.panel) {
+      scatter_rows(values, tile, s.p, s.value_sums);
+    } else {
+      add_gradient_per_pair(values, tile, s.p, query.dout.data, query.dout.row, false,
+                            values.gradient + (b * plan.H + h) * values.used * values.width);
+    }
+  }
+
+  // 3 outputs and 1 scores, the keys' side: in turn
+  wait_for_turn(plan, unit, kt, number);
+  const bool first = !unit.touched[kt];
+  unit.touched[kt] = 1;
+  if (unit.dv) {
+    add_to_keys(plan, tile, s.p, query.dout, plan.value_width, first, unit.dv + tile.j0 * unit.dv_row,
+                unit.dv_row);
+  }
+  if (unit.dk) {
+    add_to_keys(plan, tile, s.ds_inside, query.q.bias, plan.width, first,
+                unit.dk + tile.j0 * unit.dk_row, unit.dk_row);
+  }
+  if (plan.dkey_numbers) {
+    float* to = plan.dkey_numbers + (b * plan.H + h) * plan.k_places.padded + tile.j0;
+    for (int64_t c = 0; c < kTile; c += kLanes) {
+      Vec sum = zero();
+      for (int64_t i = 0; i < tile.rows; ++i) sum = sum + load(s.ds + i * kTileRow + c);
+      store(to + c, load(to + c) + sum);
+    }
+  }
+  const RowsTerm& key_rows = plan.key_rows;
+  if (key_rows.on) {
+    const float* ds = gradient_of(key_rows.inside);
+    if (key_rows.panel) {
+      const int64_t in_group = h - unit.hk * plan.group;
+      scatter_key_rows(key_rows, tile, ds,
+                       unit.dk_rows + (in_group * plan.k_places.padded + tile.j0) * key_rows.columns);
+    } else {
+      for (int64_t j = 0; unit.dk && j < tile.keys; ++j) {
+        float* to = unit.dk + (tile.j0 + j) * unit.dk_row;
+        for (int64_t i = 0; i < tile.rows; ++i) {
+          const int64_t d = static_cast<int64_t>(tile.k_position[j]) - tile.q_position[i];
+          const float* row = key_rows.rows_of(h) + column_at(key_rows, d) * key_rows.width;
+          const Vec x = set(ds[i * kTileRow + j]);
+          for (int64_t c = 0; c < plan.width; c += kLanes) {
+            store(to + c, fma(x, load(row + c), load(to + c)));
+          }
+        }
+      }
+      if (key_rows.gradient) {
+        add_gradient_per_pair(key_rows, tile, ds, k.data, k.row, true,
+                              key_rows.gradient + (b * plan.H + h) * key_rows.used * key_rows.width);
+      }
+    }
+  }
+  pass_turn(unit, kt, number);
+}
+
+inline void begin_query_tile(const Plan& plan, BackwardScratch& s, QueryTile& query) {
+  const int64_t b = query.b, h = query.h, i0 = query.index * kTile;
+  query.rows = at_most(kTile, plan.Q - i0);
+  query.q = load_queries(plan, b, h, query.index, true, s.q, s.q_bias);
+  query.dout = Left{plan.dout.at(b, h, i0), plan.dout.row, 1};
+  if (plan.Dv % kLanes != 0) {
+    for (int64_t i = 0; i < query.rows; ++i) {
+      copy_row(plan.dout.at(b, h, i0 + i), plan.Dv, s.dout + i * plan.value_width, plan.value_width);
+    }
+    query.dout = Left{s.dout, plan.value_width, 1};
+  }
+  for (int64_t i = 0; i < query.rows; ++i) {
+    const float lse = plan.lse_in[b * plan.lse_batch + h * plan.lse_head + (i0 + i) * plan.lse_row];
+    // A row that saw nothing has no probabilities.
+    s.lse[i] = lse == kMasked ? -kMasked : lse * 1.4426950408889634f;
+    s.delta[i] = plan.gradient_factor * dot(plan.dout.at(b, h, i0 + i), plan.out_in.at(b, h, i0 + i), plan.Dv);
+  }
+  if (s.number.entries) {
+    clear(s.number.entries, plan.number.map.n + 2);
+    s.number.sides[0] = s.number.sides[1] = 0;
+  }
+  if (plan.K == 0) return;
+  const Range d = distances_of(plan, b, query.index, 0, plan.k_places.tiles);
+  if (plan.query_rows.on && plan.query_rows.panel) {
+    open_rows(plan.query_rows, h, d.first, d.last, query.q.plain, query.rows, s.terms.query);
+    clear_window(plan.query_rows, d.first, d.last, query.rows, s.dquery);
+  }
+  if (plan.value_rows.on && plan.value_rows.panel) {
+    open_rows(plan.value_rows, h, d.first, d.last, query.dout, query.rows, s.terms.value);
+    clear_window(plan.value_rows, d.first, d.last, query.rows, s.value_sums);
+  }
+}
+
+inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit,
+                              const QueryTile& query, int32_t number, bool fresh) {
+  const int64_t b = query.b, h = query.h, i0 = query.index * kTile, bh = b * plan.H + h;
+  if (fresh) clear(s.dq, kTile * plan.width);
+  if (plan.dcontent) {
+    for (int64_t c = 0; c < plan.width; c += kLanes) {
+      Vec sum = zero();
+      for (int64_t i = 0; i < query.rows; ++i) sum = sum + load(s.dq + i * plan.width + c);
+      store(s.dcontent + c, sum);
+    }
+  }
+  const bool query_window = plan.query_rows.on && plan.query_rows.panel && plan.K > 0;
+  if (query_window) {
+    add_window_rows(plan.query_rows, h, query.rows, s.dquery, s.dq, plan.width);
+  }
+  if (plan.dq) {
+    for (int64_t i = 0; i < query.rows; ++i) {
+      float* row = s.dq + i * plan.width;
+      if (plan.q_turn.cosine) turn_row(plan.q_turn, plan.q_turn.at(b, i0 + i), true, row);
+      float* out = plan.dq.at(b, h, i0 + i);
+      int64_t c = 0;
+      for (; c + kLanes <= plan.D; c += kLanes) store(out + c, load(row + c));
+      if (c < plan.D) store_first(out + c, load(row + c), static_cast<int>(plan.D - c));
+    }
+  }
+  // The tables, in turn.
+  const int64_t last = plan.k_places.tiles;
+  wait_for_turn(plan, unit, last, number);
+  if (s.number.entries) {
+    const int64_t n = plan.number.map.n + 2;
+    float* to = plan.number.gradient + bh * n;
+    int64_t e = 0;
+    for (; e + kLanes <= n; e += kLanes) store(to + e, load(to + e) + load(s.number.entries + e));
+    for (; e < n; ++e) to[e] += s.number.entries[e];
+    for (int side = 0; side < 2; ++side) {
+      plan.number.side_gradient[bh * 2 + side] += s.number.sides[side];
+    }
+  }
+  if (plan.dcontent) {
+    float* to = plan.dcontent + bh * plan.width;
+    for (int64_t c = 0; c < plan.width; c += kLanes) store(to + c, load(to + c) + load(s.dcontent + c));
+  }
+  if (query_window && plan.query_rows.gradient) {
+    const RowsTerm& term = plan.query_rows;
+    add_window_gradient(term, s.dquery, query.rows, query.q.plain.data, query.q.plain.row,
+                        term.gradient + bh * term.used * term.width);
+  }
+  if (plan.value_rows.gradient && plan.value_rows.panel && plan.K > 0) {
+    const RowsTerm& term = plan.value_rows;
+    add_window_gradient(term, s.value_sums, query.rows, query.dout.data, query.dout.row,
+                        term.gradient + bh * term.used * term.width);
+  }
+  pass_turn(unit, last, number);
+}
+
+inline void backward_query_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit, int64_t h,
+                                int64_t qt) {
+  const int64_t key_tiles = plan.k_places.tiles;
+  const auto number =
+      static_cast<int32_t>((h - unit.hk * plan.group) * plan.q_places.tiles + qt);
+  QueryTile query{unit.b, h, qt, 0, {}, {}};
+  begin_query_tile(plan, s, query);
+  open_store(plan, s.keys, unit.b, h, 0);
+  bool fresh = true;
+  for (int64_t kt = 0; kt < key_tiles; ++kt) {
+    Tile tile;
+    if (!find_tile(plan, unit.b, qt, kt, tile)) {
+      wait_for_turn(plan, unit, kt, number);
+      pass_turn(unit, kt, number);
+      continue;
+    }
+    pack_tile(plan, s.keys, unit.b, h, kt, true);
+    backward_tile(plan, s, unit, kt, tile, query, number, fresh);
+    fresh = false;
+  }
+  finish_query_tile(plan, s, unit, query, number, fresh);
+}
+
+// The end of a key head: gradients through k . rows, back through the rotation, out.
+inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& unit) {
+  const RowsTerm& rows = plan.key_rows;
+  const bool through_rows = rows.on && rows.panel;
+  for (int64_t kt = 0; kt < plan.k_places.tiles; ++kt) {
+    const int64_t j0 = kt * kTile, keys = at_most(kTile, plan.K - j0);
+    float* dk = unit.dk ? unit.dk + j0 * unit.dk_row : nullptr;
+    float* dv = unit.dv ? unit.dv + j0 * unit.dv_row : nullptr;
+    if (!unit.touched[kt]) {
+      for (int64_t j = 0; dk && j < keys; ++j) clear(dk + j * unit.dk_row, plan.width);
+      for (int64_t j = 0; dv && j < keys; ++j) clear(dv + j * unit.dv_row, plan.value_width);
+    }
+    for (int64_t h = unit.hk * plan.group; through_rows && h < (unit.hk + 1) * plan.group; ++h) {
+      const float* gradient = unit.dk_rows + ((h - unit.hk * plan.group) * plan.k_places.padded + j0) *
+                                                 rows.columns;
+      if (dk) {
+        product(keys, rows.width / kLanes, rows.used, Left{gradient, rows.columns, 1},
+                Right{rows.rows_of(h), rows.width}, Start{dk, unit.dk_row, nullptr},
+                StoreTo{dk, unit.dk_row});
+      }
+      if (rows.gradient) {
+        open_store(plan, s.keys, unit.b, h, 0);
+        pack_tile(plan, s.keys, unit.b, h, kt, true);
+        const KeyRows k = key_rows_of(plan, s.keys, unit.b, unit.hk, kt, true);
+        float* out = rows.gradient + (unit.b * plan.H + h) * rows.used * rows.width;
+        product(rows.used, rows.width / kLanes, keys, Left{gradient, 1, rows.columns},
+                Right{k.data, k.row}, Start{out, rows.width, nullptr}, StoreTo{out, rows.width});
+      }
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+      if (dk) {
+        float* row = dk + j * unit.dk_row;
+        if (plan.k_turn.cosine) turn_row(plan.k_turn, plan.k_turn.at(unit.b, j0 + j), true, row);
+        float* out = plan.dk.at(unit.b, unit.hk, j0 + j);
+        for (int64_t c = 0; out != row && c < plan.D; ++c) out[c] = row[c];
+      }
+      if (dv) {
+        const float* row = dv + j * unit.dv_row;
+        float* out = plan.dv.at(unit.b, unit.hk, j0 + j);
+        for (int64_t c = 0; out != row && c < plan.Dv; ++c) out[c] = row[c];
+      }
+    }
+  }
+}
+
+}  // namespace locant::attention::LOCANT_SIMD_NAMESPACE

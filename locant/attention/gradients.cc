@@ -1,0 +1,143 @@
+// See gradients.h.
+#include "locant/attention/gradients.h"
+
+#include <algorithm>
+
+namespace locant::attention {
+namespace {
+
+template <class T>
+T* zeros(int64_t n, Arrays& arrays) {
+  T* at = arrays.take<T>(n);
+  std::fill(at, at + n, T(0));
+  return at;
+}
+
+// Units (b, h) whose tables are head `head` of `heads`, in order.
+template <class F>
+void each_unit(const Plan& plan, int64_t heads, int64_t head, F f) {
+  for (int64_t b = 0; b < plan.B; ++b) {
+    for (int64_t h = 0; h < plan.H; ++h) {
+      if (heads == 1 || h == head) f(b * plan.H + h);
+    }
+  }
+}
+
+void sum_number(const Plan& plan, NumberPerDistance<float>& out, std::vector<double>& sums) {
+  const NumberTerm& term = plan.number;
+  const int64_t entries = term.map.n + 2;
+  // dS carries the scale; what stands outside of it does not want it.
+  const double factor = out.scaled ? 1.0 : 1.0 / plan.gradient_factor;
+  for (int64_t h = 0; h < term.heads; ++h) {
+    sums.assign(static_cast<size_t>(entries), 0.0);
+    double left = 0, right = 0;
+    each_unit(plan, term.heads, h, [&](int64_t unit) {
+      const float* from = term.gradient + unit * entries;
+      for (int64_t e = 0; e < entries; ++e) sums[static_cast<size_t>(e)] += static_cast<double>(from[e]);
+      left += term.side_gradient[unit * 2] + term.left_extra * static_cast<double>(from[0]);
+      right += term.side_gradient[unit * 2 + 1] +
+               term.right_extra * static_cast<double>(from[entries - 1]);
+    });
+    std::vector<double> rows(static_cast<size_t>(out.table.rows), 0.0);
+    for (int64_t e = 0; e < entries; ++e) {
+      const int32_t row = term.map.rows[e];
+      if (row != kNoRow) rows[static_cast<size_t>(row)] += sums[static_cast<size_t>(e)];
+    }
+    float* to = out.table.row(h, 0);
+    for (int64_t r = 0; r < out.table.rows; ++r) {
+      to[r] = static_cast<float>(factor * rows[static_cast<size_t>(r)]);
+    }
+    if (!out.left.empty()) out.left[static_cast<size_t>(h)] = static_cast<float>(factor * left);
+    if (!out.right.empty()) out.right[static_cast<size_t>(h)] = static_cast<float>(factor * right);
+  }
+}
+
+// Rows [first, last) of all heads.
+void sum_rows(const Plan& plan, const RowsTerm& term, Table<float>& out, int64_t head, int64_t row) {
+  float* to = out.row(head, row);
+  const int64_t column = row - term.first_row + 1;
+  std::fill(to, to + out.width, 0.0f);
+  if (column < 1 || column >= term.used - 1) return;
+  each_unit(plan, term.heads, head, [&](int64_t unit) {
+    const float* from = term.gradient + (unit * term.used + column) * term.width;
+    for (int64_t c = 0; c < out.width; ++c) to[c] += from[c];
+  });
+  for (int64_t c = 0; c < out.width; ++c) to[c] *= term.row_factor;
+}
+
+void sum_rows(const Plan& plan, const RowsTerm& term, Table<float>& out, Executor& executor) {
+  if (!term.gradient) return;
+  constexpr int64_t kRows = 64;  // a task
+  const int64_t parts = (out.rows + kRows - 1) / kRows;
+  executor.run(out.heads * parts, [&](int64_t index, int) {
+    const int64_t first = index % parts * kRows;
+    for (int64_t r = first; r < std::min(out.rows, first + kRows); ++r) {
+      sum_rows(plan, term, out, index / parts, r);
+    }
+  });
+}
+
+void sum_key_numbers(const Plan& plan, const View<float, 3>& out) {
+  const int64_t padded = plan.k_places.padded;
+  const float factor = 1.0f / plan.gradient_factor;
+  for (int64_t ob = 0; ob < out.shape[0]; ++ob) {
+    for (int64_t oh = 0; oh < out.shape[1]; ++oh) {
+      for (int64_t j = 0; j < plan.K; ++j) {
+        float sum = 0;
+        for (int64_t b = out.shape[0] == 1 ? 0 : ob; b < (out.shape[0] == 1 ? plan.B : ob + 1); ++b) {
+          for (int64_t h = out.shape[1] == 1 ? 0 : oh; h < (out.shape[1] == 1 ? plan.H : oh + 1); ++h) {
+            sum += plan.dkey_numbers[(b * plan.H + h) * padded + j];
+          }
+        }
+        out(ob, oh, j) = sum * factor;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void open_gradients(Plan& plan, const Gradients<float>& gradients, Arrays& arrays) {
+  const int64_t units = plan.B * plan.H;
+  if (gradients.number_per_key && plan.key_numbers) {
+    plan.dkey_numbers = zeros<float>(units * plan.k_places.padded, arrays);
+  }
+  const Terms<float>* terms = gradients.terms;
+  if (!terms) return;
+  if (plan.number.on && terms->number) {
+    plan.number.gradient = zeros<float>(units * (plan.number.map.n + 2), arrays);
+    plan.number.side_gradient = zeros<double>(units * 2, arrays);
+  }
+  const auto open = [&](RowsTerm& term, bool wanted) {
+    if (term.on && wanted) term.gradient = zeros<float>(units * term.used * term.width, arrays);
+  };
+  open(plan.query_rows, terms->query_rows.has_value());
+  open(plan.key_rows, terms->key_rows.has_value());
+  open(plan.value_rows, terms->value_rows.has_value());
+  if (plan.content_bias && terms->content_bias) plan.dcontent = zeros<float>(units * plan.width, arrays);
+}
+
+void sum_gradients(const Plan& plan, const Gradients<float>& gradients, Executor& executor) {
+  if (plan.dkey_numbers) sum_key_numbers(plan, gradients.number_per_key);
+  Terms<float>* terms = gradients.terms;
+  if (!terms) return;
+  if (plan.number.gradient) {
+    std::vector<double> sums;
+    sum_number(plan, *terms->number, sums);
+  }
+  if (terms->query_rows) sum_rows(plan, plan.query_rows, terms->query_rows->rows, executor);
+  if (terms->key_rows) sum_rows(plan, plan.key_rows, terms->key_rows->rows, executor);
+  if (terms->value_rows) sum_rows(plan, plan.value_rows, terms->value_rows->rows, executor);
+  if (plan.dcontent) {
+    Table<float>& out = *terms->content_bias;
+    for (int64_t h = 0; h < out.heads; ++h) {
+      float* to = out.row(h, 0);
+      std::fill(to, to + out.width, 0.0f);
+      each_unit(plan, out.heads, h, [&](int64_t unit) {
+        for (int64_t c = 0; c < out.width; ++c) to[c] += plan.dcontent[unit * plan.width + c];
+      });
+    }
+  }
+}
+
+}  // namespace locant::attention
