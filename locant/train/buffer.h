@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <type_traits>
 
 namespace locant::train {
+
+// 64-byte aligned zeros, from the system in large pages where it has them; free_aligned gives them back.
+void* allocate_aligned(size_t bytes);
+void free_aligned(void* memory, size_t bytes);
 
 // `size` zeros; moves, does not copy.
 template <class T>
@@ -17,19 +20,17 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(int64_t size)
-      : size_(size),
-        data_(static_cast<T*>(::operator new(static_cast<size_t>(size) * sizeof(T), kAlignment))) {
-    std::uninitialized_fill_n(data_.get(), size, T(0));
-  }
+      : size_(size), data_(static_cast<T*>(allocate_aligned(static_cast<size_t>(size) * sizeof(T))),
+                           Free{static_cast<size_t>(size) * sizeof(T)}) {}
 
   int64_t size() const { return size_; }
   T* data() { return data_.get(); }
   const T* data() const { return data_.get(); }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
   struct Free {
-    void operator()(T* data) const { ::operator delete(data, kAlignment); }
+    size_t bytes = 0;
+    void operator()(T* data) const { free_aligned(data, bytes); }
   };
   int64_t size_ = 0;
   std::unique_ptr<T, Free> data_;

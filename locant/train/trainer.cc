@@ -1,11 +1,13 @@
 #include "locant/train/trainer.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numbers>
 #include <vector>
 
 #include "locant/base/check.h"
+#include "locant/checkpoint/safetensors.h"
 #include "locant/train/batch_gradient.h"
 
 namespace locant {
@@ -109,6 +111,76 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 
 int64_t Trainer::steps_done() const { return state_->step; }
 const TrainOptions& Trainer::options() const { return state_->options; }
+
+namespace {
+
+constexpr const char* kTrainingFormat = "locant training 1";
+
+// Everything that decides how a training goes on, steps done and threads apart.
+std::string training_identity(const Model& model, const TrainOptions& o) {
+  const ModelConfig& c = model.config();
+  return text_of(specification(model.scheme(), true), " vocabulary ", c.vocabulary, " layers ",
+                 c.layers, " width ", c.width, " heads ", c.heads, " feed-forward ", c.hidden(),
+                 " length ", c.length, " seed ", c.seed, " deviation ", c.initial_deviation,
+                 " steps ", o.steps, " batch ", o.batch, " learning rate ", o.learning_rate, " to ",
+                 o.final_learning_rate, " warm-up ", o.warmup(), " decay ", o.weight_decay,
+                 " clip ", o.clip, " betas ", o.beta1, " ", o.beta2, " epsilon ", o.epsilon,
+                 " tables ", o.table_learning_rate_multiplier);
+}
+
+}  // namespace
+
+void Trainer::save(const std::string& path, const std::string& note) const {
+  const State& s = *state_;
+  const int64_t n = s.model.layout().size();
+  const auto size = static_cast<size_t>(n);
+  const std::vector<TensorToWrite> tensors{
+      float_tensor("values", {n}, {s.model.values(), size}),
+      float_tensor("mean", {n}, {s.mean.data(), size}),
+      float_tensor("square", {n}, {s.square.data(), size})};
+  write_safetensors(path,
+                    {{"format", kTrainingFormat},
+                     {"training", training_identity(s.model, s.options)},
+                     {"steps_done", std::to_string(s.step)},
+                     {"note", note}},
+                    tensors);
+}
+
+std::string Trainer::load(const std::string& path) {
+  State& s = *state_;
+  const SafetensorsReader file(path);
+  const auto entry = [&](const char* key) {
+    const auto found = file.metadata().find(key);
+    return found == file.metadata().end() ? std::string("nothing") : found->second;
+  };
+  const auto expect = [&](const char* key, const std::string& expected) {
+    if (entry(key) != expected) {
+      fail("load training", path, ": expected ", key, " \"", expected, "\", got \"", entry(key), "\"");
+    }
+  };
+  expect("format", kTrainingFormat);
+  expect("training", training_identity(s.model, s.options));
+  int64_t done = -1;
+  const std::string steps = entry("steps_done");
+  std::from_chars(steps.data(), steps.data() + steps.size(), done);
+  if (done < 0 || done > s.options.steps) {
+    fail("load training", path, ": steps_done must be 0 to ", s.options.steps, ", got \"", steps, "\"");
+  }
+  // Read everything before anything is replaced.
+  const int64_t n = s.model.layout().size();
+  const std::vector<int64_t> shape{n};
+  std::vector<float> numbers[3];
+  const char* names[] = {"values", "mean", "square"};
+  for (int k = 0; k < 3; ++k) {
+    numbers[k].resize(static_cast<size_t>(n));
+    file.read_floats(names[k], shape, numbers[k]);
+  }
+  std::copy(numbers[0].begin(), numbers[0].end(), s.model.values());
+  std::copy(numbers[1].begin(), numbers[1].end(), s.mean.data());
+  std::copy(numbers[2].begin(), numbers[2].end(), s.square.data());
+  s.step = done;
+  return entry("note");
+}
 
 StepResult Trainer::step(std::span<const int32_t> inputs, std::span<const int32_t> targets) {
   State& s = *state_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "locant/base/executor.h"
 #include "locant/train/model.h"
@@ -54,6 +55,13 @@ class Trainer {
 
   int64_t steps_done() const;
   const TrainOptions& options() const;
+
+  // A training stopped between two steps goes on to the same last bit from this file: the model's
+  // numbers, AdamW's moments, the steps done; `note` is the caller's own text. Saving is atomic.
+  // Loading replaces the model's numbers and returns the note; throws std::invalid_argument, and
+  // changes nothing, unless the file comes from a training of the same model and options.
+  void save(const std::string& path, const std::string& note) const;
+  std::string load(const std::string& path);
 
  private:
   struct State;
