@@ -12,7 +12,9 @@ namespace locant::test {
 template <size_t R, size_t C>
 std::vector<double> flat(const double (&rows)[R][C]) {
   std::vector<double> numbers;
-  for (const auto& row : rows) numbers.insert(numbers.end(), row, row + C);
+  for (const auto& row : rows) {
+    for (const double number : row) numbers.push_back(number);
+  }
   return numbers;
 }
 
