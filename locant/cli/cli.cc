@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "locant/base/check.h"
+#include "locant/checkpoint/atomic_file.h"
 #include "locant/cli/command.h"
 #include "locant/simd/dispatch.h"
 #include "locant/study/version.h"
@@ -67,7 +68,7 @@ int run(int argc, char** argv) {
                "token stands, trained short and tested long."};
   app.set_version_flag("--version", study::version());
   app.require_subcommand(1);
-  app.footer("Begin with `locant schemes`, then `locant compare`. Exit codes: 0 done, 1 the system failed, "
+  app.footer("Begin with `locant schemes`, then `locant compare`. Exit codes: 0 done, 1 something inside failed, "
              "2 bad input, 130 stopped (all results kept).");
   Action action;
   add_schemes(app, action);
@@ -90,6 +91,9 @@ int run(int argc, char** argv) {
   try {
     return action();
   } catch (const std::invalid_argument& error) {
+    fmt::print(stderr, "locant: {}\n", error.what());
+    return kBadInput;
+  } catch (const FileError& error) {
     fmt::print(stderr, "locant: {}\n", error.what());
     return kBadInput;
   } catch (const std::out_of_range& error) {

@@ -9,8 +9,8 @@ namespace locant::cli {
 
 // Exit codes. A comparison that was stopped can be resumed.
 inline constexpr int kDone = 0;
-inline constexpr int kFailed = 1;    // the system failed: disk full, file not readable, ...
-inline constexpr int kBadInput = 2;  // what was asked for cannot be; the message says why
+inline constexpr int kFailed = 1;    // no memory, a loss that is not finite, or a fault of ours
+inline constexpr int kBadInput = 2;  // what was asked for cannot be (a full disk included); says why
 inline constexpr int kStopped = 130; // by Ctrl-C or a termination signal; all results are kept
 
 // Reads the arguments, runs one subcommand, returns an exit code. Throws nothing.

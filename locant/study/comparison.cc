@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "locant/base/check.h"
 #include "locant/checkpoint/atomic_file.h"
@@ -78,7 +79,42 @@ std::vector<EvaluationWindow> validation_sample(const Corpus& corpus, const Sett
   return windows;
 }
 
-// Training of one run. False when the watcher stopped it.
+// A training that was stopped, beside what its record held so far. One file is enough: a comparison
+// makes one run after the other.
+std::string unfinished_path(const std::string& out) { return out + "/unfinished.safetensors"; }
+
+// What the loop of one training carries from step to step.
+struct Course {
+  double sum = 0, seconds = 0;  // of losses since the last point of the curve; of steps
+  int64_t summed = 0;
+};
+
+void keep_unfinished(const std::string& out, const Trainer& trainer, const Course& course,
+                     const Record& record) {
+  trainer.save(unfinished_path(out), fmt::format("{} {} {}\n{}", course.sum, course.seconds,
+                                                 course.summed, to_json(record)));
+}
+
+// Goes on from a stopped training if it was this one; any other file there is left alone.
+bool take_up_unfinished(const std::string& out, Trainer& trainer, Course& course, Record& record) {
+  if (!fs::exists(unfinished_path(out))) return false;
+  std::string note;
+  try {
+    note = trainer.load(unfinished_path(out));
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+  const size_t line = note.find('\n');
+  std::istringstream numbers(note.substr(0, line));
+  numbers >> course.sum >> course.seconds >> course.summed;
+  const Record before = record_from_json(note.substr(line + 1), unfinished_path(out));
+  record.curve = before.curve;
+  record.validation = before.validation;
+  record.started = before.started;
+  return true;
+}
+
+// Training of one run. False when the watcher stopped it; the training is then kept.
 bool train(Model& model, const ComparisonOptions& options, const Corpus& corpus, uint64_t seed,
            Executor& executor, Watcher& watcher, Record& record) {
   const Settings& s = options.settings;
@@ -97,36 +133,48 @@ bool train(Model& model, const ComparisonOptions& options, const Corpus& corpus,
   const int64_t check_every = std::max<int64_t>(1, s.steps / 10);  // ten of validation
   const auto validation_windows = validation_sample(corpus, s);
   const std::vector<int32_t> validation(corpus.validation().begin(), corpus.validation().end());
-  double sum = 0, seconds = 0;
-  int64_t summed = 0;
-  for (int64_t step = 0; step < s.steps; ++step) {
-    if (watcher.stop()) return false;
+
+  constexpr double kKeepSeconds = 30;
+  Course course;
+  if (take_up_unfinished(options.out, trainer, course, record)) {
+    watcher.note(fmt::format("{}: taken up after step {}", record.name, trainer.steps_done()));
+  }
+  auto kept = Clock::now();
+  for (int64_t step = trainer.steps_done(); step < s.steps; ++step) {
+    const bool stop = watcher.stop();
+    if (stop || seconds_since(kept) > kKeepSeconds) {
+      keep_unfinished(options.out, trainer, course, record);
+      kept = Clock::now();
+    }
+    if (stop) return false;
     const auto begin = Clock::now();
     sampler.fill(static_cast<uint64_t>(step), inputs, targets);
     const StepResult result = trainer.step(inputs, targets);
-    seconds += seconds_since(begin);
+    course.seconds += seconds_since(begin);
     if (!result.finite) {
       record.diverged = true;
       record.error = fmt::format("loss or gradient not finite at step {}", step + 1);
       break;
     }
-    sum += result.loss;
-    ++summed;
+    course.sum += result.loss;
+    ++course.summed;
     if ((step + 1) % every == 0 || step + 1 == s.steps) {
-      record.curve.emplace_back(step + 1, sum / double(summed));
-      sum = 0;
-      summed = 0;
+      record.curve.emplace_back(step + 1, course.sum / double(course.summed));
+      course.sum = 0;
+      course.summed = 0;
     }
     if ((step + 1) % check_every == 0 || step + 1 == s.steps) {
       const Evaluation at = evaluate(model, validation, validation_windows, {}, executor);
       record.validation.emplace_back(step + 1, at.mean);
     }
     watcher.step_done(step + 1, s.steps, result.loss,
-                      double((step + 1) * s.batch * s.train_length) / seconds);
+                      double((step + 1) * s.batch * s.train_length) / course.seconds);
   }
-  const int64_t steps = record.diverged ? std::max<int64_t>(1, trainer.steps_done()) : s.steps;
-  record.train_seconds = seconds;
-  record.tokens_per_second = double(steps * s.batch * s.train_length) / seconds;
+  // Testing can be stopped too.
+  if (!record.diverged) keep_unfinished(options.out, trainer, course, record);
+  const auto tokens = double(std::max<int64_t>(1, trainer.steps_done()) * s.batch * s.train_length);
+  record.train_seconds = course.seconds;
+  record.tokens_per_second = tokens / course.seconds;
   record.gflops =
       record.tokens_per_second * flops_per_token(s, int64_t(corpus.vocabulary.size())) / 1e9;
   if (options.peak_gflops > 0) {
@@ -318,6 +366,7 @@ ComparisonResult compare(const ComparisonOptions& given, const Corpus& corpus, E
       break;
     }
     append_records(records_path(options.out), records);
+    fs::remove(unfinished_path(options.out), error);
     watcher.run_ends(records);
     result.records.insert(result.records.end(), records.begin(), records.end());
   }

@@ -1,8 +1,9 @@
 // The main job: train every scheme short, test it long, leave one record for each run.
 //
-// A comparison lives in a folder: settings.json (what was asked), records.jsonl, models/ (weights),
-// report.html (study/report.h). Runs already recorded are not trained again, so a stopped
-// comparison continues where it was. A run whose loss is not finite is recorded as diverged.
+// A comparison lives in a folder: records.jsonl, models/ (weights),
+// report.html (study/report.h). Runs already recorded are not trained again, and a run that was
+// stopped or killed in its middle is taken up from unfinished.safetensors, so a comparison continues
+// where it was, to the same numbers. A run whose loss is not finite is recorded as diverged.
 #pragma once
 
 #include <cstdint>

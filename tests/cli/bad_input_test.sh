@@ -73,7 +73,7 @@ if [ "$(id -u)" -ne 0 ]; then
   mkdir "$work/readonly"; chmod 555 "$work/readonly"
   expect 2 'readonly' compare --preset smoke --corpus "$text" --out "$work/readonly/out" --schemes nope
 fi
-expect 1 'nowhere/model' train nope --corpus "$text" --length 16 --steps 1 --batch 2 --layers 1 --width 16 --heads 2 \
+expect 2 'nowhere/model' train nope --corpus "$text" --length 16 --steps 1 --batch 2 --layers 1 --width 16 --heads 2 \
   --out "$work/nowhere/model"
 
 # Records.
