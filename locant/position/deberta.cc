@@ -180,9 +180,8 @@ void Deberta::score_backward(const Call& call, const Parameters& parameters,
 std::vector<ParameterSpec> Deberta::learn(const Sizes& sizes) const {
   const Names names = names_of(*this);
   std::vector<ParameterSpec> specs;
-  specs.push_back({.name = kTable,
-                   .shape = {2 * span(), sizes.width},
-                   .init = ParameterSpec::Init::kNormal});
+  specs.push_back(
+      {.name = kTable, .shape = {2 * span(), sizes.width}, .init = ParameterSpec::Init::kNormal});
   if (norm_rel_ebd == Norm::kLayerNorm) {
     ParameterSpec ones{.name = kNormWeight, .shape = {sizes.width}};
     ones.init = ParameterSpec::Init::kUniform;  // in [1, 1): ones

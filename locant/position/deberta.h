@@ -24,12 +24,12 @@ class Deberta final : public Scheme {
   Description describe() const override;
   void options(OptionVisitor& visit) override;
   void check() const override;
-  // v1: max_positions = L. v2: max_positions = L and half as many buckets, the published proportion.
-  // Either way the rows at the ends are reached in training.
+  // v1: max_positions = L. v2: max_positions = L and half as many buckets, the published
+  // proportion. Either way the rows at the ends are reached in training.
   void fit(int64_t train_length, double embedding_deviation) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
-  void score_backward(const Call& call, const Parameters& parameters,
-                      const Terms<double>& gradient, ParameterGradients& gradients) const override;
+  void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
+                      ParameterGradients& gradients) const override;
   // With share_att_key the caller binds the arrays key_proj and query_proj to the layer's own.
   std::vector<ParameterSpec> learn(const Sizes& sizes) const override;
 

@@ -137,15 +137,15 @@ std::vector<int64_t> t5_starts(int64_t side_buckets, int64_t max_distance,
   const int64_t exact = side_buckets / 2, steps = side_buckets - exact;
   Check check("t5");
   check.require(side_buckets >= 2, "a side needs at least 2 buckets, got ", side_buckets);
-  check.require(max_distance > exact && max_distance <= kMaxDistance,
-                "max_distance must be ", exact + 1, " to ", kMaxDistance, " for ", side_buckets,
+  check.require(max_distance > exact && max_distance <= kMaxDistance, "max_distance must be ",
+                exact + 1, " to ", kMaxDistance, " for ", side_buckets,
                 " buckets a side (the first ", exact, " hold one distance each), got ",
                 max_distance);
   check.done();
 
   // t of a distance as float32 arithmetic finds it, not yet capped.
-  const float whole = static_cast<float>(
-      std::log(static_cast<double>(max_distance) / static_cast<double>(exact)));
+  const float whole =
+      static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(exact)));
   const auto float_step = [&](int64_t n) {
     return static_cast<int64_t>(log_float(ratio_float(n, exact)) / whole *
                                 static_cast<float>(steps));
@@ -207,17 +207,18 @@ std::vector<int64_t> deberta_ends(int64_t span, int64_t max_positions, LogRoundi
                             ? static_cast<float>(std::log(whole))    // of a double
                             : log_float(static_cast<float>(whole));  // of a float
   const auto float_step = [&](int64_t x) {
-    return static_cast<int64_t>(std::ceil(log_float(ratio_float(x, middle)) / divisor *
-                                          static_cast<float>(steps)));
+    return static_cast<int64_t>(
+        std::ceil(log_float(ratio_float(x, middle)) / divisor * static_cast<float>(steps)));
   };
   std::vector<int64_t> ends(static_cast<size_t>(span));
   for (int64_t b = 0; b < span; ++b) {
     const int64_t t = b - middle;
     ends[static_cast<size_t>(b)] =
         t <= 0 ? b : first_that(middle + 1, 2 * max_positions, [&](int64_t x) {
-          return rounding == LogRounding::kExact ? power_below(top, middle, x, t, steps)
-                                                 : float_step(x) > t;
-        }) - 1;
+                       return rounding == LogRounding::kExact
+                                  ? power_below(top, middle, x, t, steps)
+                                  : float_step(x) > t;
+                     }) - 1;
   }
   return ends;
 }

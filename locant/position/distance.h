@@ -1,5 +1,5 @@
-// Index maps: from a distance d = j - i (key minus query position) to a row of a table. Integer code,
-// run once per call. Every map is constant beyond its ends, so it holds for any distance.
+// Index maps: from a distance d = j - i (key minus query position) to a row of a table. Integer
+// code, run once per call. Every map is constant beyond its ends, so it holds for any distance.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ Reach reach(const IndexMap& map, int64_t first, int64_t last);
 //   ln(n/e) / ln(max_distance/e) * (B - e) >= t.
 // kExact decides that in whole numbers: n^(B-e) >= max_distance^t e^(B-e-t).
 // kFloat32 computes the left side as PyTorch does, rounding to float after each step: what
-// checkpoints were trained with. For the usual counts (32/128 ...) the two agree.
+// checkpoints were trained with. For the usual counts (32/128 ...) the two agree. The logarithm is
+// rounded correctly, as PyTorch 1.13's is at all known ties; 2.13's is a unit off at a few of them.
 enum class BucketRounding { kExact, kFloat32 };
 inline const std::vector<std::string> kBucketRoundingWords{"exact", "float32"};
 
@@ -57,10 +58,10 @@ IndexMap t5_map(int64_t buckets, int64_t max_distance, bool bidirectional,
 // v1: rel(x) = x.
 IndexMap deberta_v1_map(int64_t span);
 
-// v2, v3: log buckets. mid = S/2; rel(x) = x up to |x| = mid, then sign(x) (mid + t), where t is the
-// smallest whole number with ln(|x|/mid) / ln((M - 1)/mid) * (mid - 1) <= t; M: maximum positions.
-// kExact decides in whole numbers; kTransformers and kMicrosoft round to float as those two do (they
-// differ at |x| = M - 1 for some S and M, never for 256/512).
+// v2, v3: log buckets. mid = S/2; rel(x) = x up to |x| = mid, then sign(x) (mid + t), where t is
+// the smallest whole number with ln(|x|/mid) / ln((M - 1)/mid) * (mid - 1) <= t; M: maximum
+// positions. kExact decides in whole numbers; kTransformers and kMicrosoft round to float as those
+// two do (they differ at |x| = M - 1 for some S and M, never for 256/512).
 enum class LogRounding { kExact, kTransformers, kMicrosoft };
 inline const std::vector<std::string> kLogRoundingWords{"exact", "hf", "microsoft"};
 // Past M - 1: microsoft cuts x to +-(M - 1) first, transformers does not. Then x <= -M has row 0 in

@@ -34,9 +34,10 @@ void MusicTransformer::options(OptionVisitor& visit) {
 
 void MusicTransformer::check(const Call& call) const {
   Check check("music_transformer");
-  check.require(call.causal,
-                "needs a causal mask: the skewed product has left-overs and no rows for keys to the "
-                "right of the query, got a call without one");
+  check.require(
+      call.causal,
+      "needs a causal mask: the skewed product has left-overs and no rows for keys to the "
+      "right of the query, got a call without one");
   check.done();
 }
 

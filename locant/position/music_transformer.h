@@ -1,8 +1,9 @@
 // Music Transformer (Huang et al. 2018, arXiv 1809.04281): Shaw's keys without clipping, causal,
 //   score_ij = q_i . (k_j + E[P - 1 - (i - j)]) / sqrt(d)   for j <= i, inside the scale
 // E has P rows, the last one for the query's own place, so a longer table grows at its front.
-// Distances of P and more add nothing (rows of zeros). The paper computes this by skewing Q E^T, whose
-// entries with j > i are left-overs: without a causal mask the scheme is undefined and refuses.
+// Distances of P and more add nothing (rows of zeros). The paper computes this by skewing Q E^T,
+// whose entries with j > i are left-overs: without a causal mask the scheme is undefined and
+// refuses.
 #pragma once
 
 #include "locant/position/distance.h"
@@ -20,11 +21,11 @@ class MusicTransformer final : public Scheme {
   // One row for each distance in training.
   void fit(int64_t train_length, double embedding_deviation) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
-  void score_backward(const Call& call, const Parameters& parameters,
-                      const Terms<double>& gradient, ParameterGradients& gradients) const override;
+  void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
+                      ParameterGradients& gradients) const override;
   void value(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
-  void value_backward(const Call& call, const Parameters& parameters,
-                      const Terms<double>& gradient, ParameterGradients& gradients) const override;
+  void value_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
+                      ParameterGradients& gradients) const override;
   std::vector<ParameterSpec> learn(const Sizes& sizes) const override;
   bool same_in_every_layer() const override { return layers == Sharing::kShared; }
 

@@ -38,13 +38,15 @@ void ScalarTable::fit(int64_t train_length, double) {
 // 3. t[clip(j - i) + K][head] outside the scale
 void ScalarTable::score(const Call& call, const Parameters& parameters,
                         Terms<double>& terms) const {
-  terms.number = NumberPerDistance<double>{
-      false, clip_map(clip, clip, order),
-      numbers_of_heads(parameters[kTable], heads, 2 * clip + 1, call), {}, {}};
+  terms.number =
+      NumberPerDistance<double>{false,
+                                clip_map(clip, clip, order),
+                                numbers_of_heads(parameters[kTable], heads, 2 * clip + 1, call),
+                                {},
+                                {}};
 }
 
-void ScalarTable::score_backward(const Call& call, const Parameters&,
-                                 const Terms<double>& gradient,
+void ScalarTable::score_backward(const Call& call, const Parameters&, const Terms<double>& gradient,
                                  ParameterGradients& gradients) const {
   add_numbers_of_heads(gradient.number->table, heads, call, gradients[kTable]);
 }

@@ -17,8 +17,8 @@ class ScalarTable final : public Scheme {
   // clip = train_length - 1: one number for each distance in training.
   void fit(int64_t train_length, double embedding_deviation) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
-  void score_backward(const Call& call, const Parameters& parameters,
-                      const Terms<double>& gradient, ParameterGradients& gradients) const override;
+  void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
+                      ParameterGradients& gradients) const override;
   std::vector<ParameterSpec> learn(const Sizes& sizes) const override;
   bool same_in_every_layer() const override { return layers == Sharing::kShared; }
 

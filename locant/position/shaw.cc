@@ -72,9 +72,9 @@ IndexMap Shaw::index() const {
 void Shaw::score(const Call& call, const Parameters& parameters, Terms<double>& terms) const {
   if (on == On::kValues) return;
   const IndexMap map = index();
-  const Table<double> rows = rows_of_heads(parameters[kKeyRows], heads,
-                                           static_cast<int64_t>(map.rows.size()),
-                                           call.sizes.head_size, call);
+  const Table<double> rows =
+      rows_of_heads(parameters[kKeyRows], heads, static_cast<int64_t>(map.rows.size()),
+                    call.sizes.head_size, call);
   terms.query_rows = RowPerDistance<double>{true, map, rows};
   if (times_key) terms.key_rows = terms.query_rows;
 }

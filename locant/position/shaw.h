@@ -25,11 +25,11 @@ class Shaw final : public Scheme {
   // k at most train_length - 1: no row is left untrained.
   void fit(int64_t train_length, double embedding_deviation) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
-  void score_backward(const Call& call, const Parameters& parameters,
-                      const Terms<double>& gradient, ParameterGradients& gradients) const override;
+  void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
+                      ParameterGradients& gradients) const override;
   void value(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
-  void value_backward(const Call& call, const Parameters& parameters,
-                      const Terms<double>& gradient, ParameterGradients& gradients) const override;
+  void value_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
+                      ParameterGradients& gradients) const override;
   std::vector<ParameterSpec> learn(const Sizes& sizes) const override;
   bool same_in_every_layer() const override { return layers == Sharing::kShared; }
 

@@ -43,8 +43,8 @@ void T5::check() const {
   check.require(!halved || buckets >= 4 || bidirectional == Bidirectional::kAuto,
                 "bidirectional needs at least 4 buckets, got ", buckets);
   const int64_t exact = (halved && buckets >= 4 ? buckets / 2 : buckets) / 2;
-  check.require(max_distance > exact, "max_distance must be above ", exact, ", as the first ", exact,
-                " of ", buckets, " buckets hold one distance each; got ", max_distance);
+  check.require(max_distance > exact, "max_distance must be above ", exact, ", as the first ",
+                exact, " of ", buckets, " buckets hold one distance each; got ", max_distance);
   check.done();
 }
 
@@ -74,9 +74,12 @@ void T5::fit(int64_t train_length, double) {
 
 // 3. table[bucket(j - i)][head] outside the scale
 void T5::score(const Call& call, const Parameters& parameters, Terms<double>& terms) const {
-  terms.number = NumberPerDistance<double>{
-      false, index(bidirectional_for(call)),
-      numbers_of_heads(parameters[kTable], heads, buckets, call), {}, {}};
+  terms.number =
+      NumberPerDistance<double>{false,
+                                index(bidirectional_for(call)),
+                                numbers_of_heads(parameters[kTable], heads, buckets, call),
+                                {},
+                                {}};
 }
 
 void T5::score_backward(const Call& call, const Parameters&, const Terms<double>& gradient,

@@ -1,4 +1,4 @@
-// T5's bucketed biases (Raffel et al. 2019, arXiv 1910.10683): a learned number per head and bucket,
+// T5's bucketed biases (Raffel et al. 2019, arXiv 1910.10683), one number per head and bucket:
 //   score_ij = q_i . k_j * scale + table[bucket(j - i)][head]     outside the scale
 // One table serves all layers of a stack; cross attention has none. T5 itself runs with scale 1,
 // which is the call's business and not the scheme's. Buckets: position/distance.h.
@@ -22,13 +22,15 @@ class T5 : public Scheme {
   // max_distance = train_length / 2; for short texts fewer buckets, so that none is left untrained.
   void fit(int64_t train_length, double embedding_deviation) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
-  void score_backward(const Call& call, const Parameters& parameters,
-                      const Terms<double>& gradient, ParameterGradients& gradients) const override;
+  void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
+                      ParameterGradients& gradients) const override;
   std::vector<ParameterSpec> learn(const Sizes& sizes) const override;
   bool same_in_every_layer() const override { return layers == Sharing::kShared; }
 
   bool bidirectional_for(const Call& call) const;
-  IndexMap index(bool both_sides) const { return t5_map(buckets, max_distance, both_sides, rounding); }
+  IndexMap index(bool both_sides) const {
+    return t5_map(buckets, max_distance, both_sides, rounding);
+  }
 
   int64_t buckets = 32, max_distance = 128;
   Bidirectional bidirectional = Bidirectional::kAuto;

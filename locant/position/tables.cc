@@ -21,8 +21,7 @@ void add_rows_of_heads(const Table<double>& gradient, Sharing heads, const Call&
   for (size_t n = 0; n < gradient.data.size(); ++n) first[n] += gradient.data[n];
 }
 
-Table<double> numbers_of_heads(const double* array, Sharing heads, int64_t rows,
-                               const Call& call) {
+Table<double> numbers_of_heads(const double* array, Sharing heads, int64_t rows, const Call& call) {
   const bool each = heads == Sharing::kEach;
   const int64_t columns = each ? call.sizes.heads : 1;
   Table<double> table(each ? call.heads_here() : 1, rows, 1);

@@ -13,8 +13,8 @@ inline int64_t value_width(const Sizes& sizes) {
   return sizes.value_size ? sizes.value_size : sizes.head_size;
 }
 
-// [rows][width] (heads=shared) or [H][rows][width] (heads=each) of the whole model: the heads of the
-// call, and the adjoint, added.
+// [rows][width] (heads=shared) or [H][rows][width] (heads=each) of the whole model: the heads of
+// the call, and the adjoint, added.
 Table<double> rows_of_heads(const double* array, Sharing heads, int64_t rows, int64_t width,
                             const Call& call);
 void add_rows_of_heads(const Table<double>& gradient, Sharing heads, const Call& call,

@@ -138,8 +138,8 @@ void TransformerXl::score(const Call& call, const Parameters& parameters,
   const int64_t heads = call.heads_here(), size = call.sizes.head_size;
   const IndexMap map = index_of(*this, call);
   const int64_t rows = static_cast<int64_t>(map.rows.size());
-  const Table<double> r = projected(style, sinusoids_of(*this, map, call), rows,
-                                    parameters[names.projection], call);
+  const Table<double> r =
+      projected(style, sinusoids_of(*this, map, call), rows, parameters[names.projection], call);
 
   terms.content_bias = Table<double>(heads, 1, size);
   const double* u = parameters[names.content] + call.first_head * size;
@@ -218,7 +218,7 @@ std::vector<ParameterSpec> TransformerXl::learn(const Sizes& sizes) const {
                          ? std::vector<int64_t>{sizes.width, sizes.heads, sizes.head_size}
                          : std::vector<int64_t>{sizes.heads * sizes.head_size, sizes.width};
   projection.per_layer = true;
-  projection.table = false;  // a layer's weight like any other
+  projection.table = false;          // a layer's weight like any other
   if (style == Style::kConformer) {  // Xavier uniform; the linear layer as PyTorch makes one
     content.init = projection.init = ParameterSpec::Init::kUniform;
     content.high = std::sqrt(6.0 / static_cast<double>(sizes.heads + sizes.head_size));

@@ -1,13 +1,13 @@
 // Transformer-XL (Dai et al. 2019, arXiv 1901.02860), XLNet and the conformer: with x = i - j,
 //   score_ij = [ (q_i + u) . k_j + (q_i + v) . (W_R R_x) ] / sqrt(d)     all inside the scale
 // R_x: sinusoids of the distance, not learned. Lowers to three terms: u on the content product, a
-// number v . (W_R R_x) and a query row W_R R_x per distance. Keys of earlier segments are extra keys
-// with positions of their own. Distances come from positions: there is no shift that could leave
-// something behind.
-//   style      sinusoids                       distances         names
-//   xl         sines, then cosines             x >= 0, causal    r_w_bias r_r_bias r_net.weight
-//   xlnet      sines, then cosines             both sides        r_w_bias r_r_bias r [width][H][D]
-//   conformer  sines and cosines alternating   both sides        pos_bias_u pos_bias_v linear_pos.weight
+// number v . (W_R R_x) and a query row W_R R_x per distance. Keys of earlier segments are extra
+// keys with positions of their own. Distances come from positions: there is no shift that could
+// leave something behind.
+//   style      sinusoids              distances    names
+//   xl         sines, then cosines    x >= 0       r_w_bias r_r_bias r_net.weight; causal
+//   xlnet      sines, then cosines    both sides   r_w_bias r_r_bias r [width][H][D]
+//   conformer  alternating            both sides   pos_bias_u pos_bias_v linear_pos.weight
 #pragma once
 
 #include "locant/position/scheme.h"
@@ -22,11 +22,12 @@ class TransformerXl final : public Scheme {
   std::string name() const override { return "transformer_xl"; }
   Description describe() const override;
   void options(OptionVisitor& visit) override;
-  // Throws std::invalid_argument for style=xl without a causal mask, and for more than 2^24 distances.
+  // Throws std::invalid_argument for style=xl without a causal mask, and for more than 2^24
+  // distances.
   void check(const Call& call) const override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
-  void score_backward(const Call& call, const Parameters& parameters,
-                      const Terms<double>& gradient, ParameterGradients& gradients) const override;
+  void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
+                      ParameterGradients& gradients) const override;
   std::vector<ParameterSpec> learn(const Sizes& sizes) const override;
 
   Style style = Style::kXl;

@@ -172,7 +172,8 @@ TEST(Deberta, Question5NamesOfTheCheckpoints) {
   };
   EXPECT_EQ(names("deberta(version=v1)"),
             "rel_embeddings.weight pos_proj.weight* pos_q_proj.weight* pos_q_proj.bias*");
-  EXPECT_EQ(names("deberta(version=v1,pos_att_type=c2p)"), "rel_embeddings.weight pos_proj.weight*");
+  EXPECT_EQ(names("deberta(version=v1,pos_att_type=c2p)"),
+            "rel_embeddings.weight pos_proj.weight*");
   EXPECT_EQ(names("deberta(norm_rel_ebd=layer_norm)"),
             "rel_embeddings.weight LayerNorm.weight LayerNorm.bias pos_key_proj.weight* "
             "pos_key_proj.bias* pos_query_proj.weight* pos_query_proj.bias*");
@@ -278,7 +279,8 @@ TEST(Deberta, D40_PositionToPositionIsRefused) {
 }
 
 TEST(Deberta, RefusesWhatIsContradictory) {
-  EXPECT_SAYS(message_of([] { make_scheme("deberta(version=v1,share_att_key=yes)"); }), "version=v2");
+  EXPECT_SAYS(message_of([] { make_scheme("deberta(version=v1,share_att_key=yes)"); }),
+              "version=v2");
   EXPECT_SAYS(message_of([] { make_scheme("deberta(buckets=9)"); }), "even");
   EXPECT_SAYS(message_of([] { make_scheme("deberta(max_positions=100)"); }), "max_positions");
 }

@@ -70,8 +70,8 @@ TEST(Distance, OrderMirrorsTheRows) {
 }
 
 TEST(Distance, ReachKeepsEveryRowInReach) {
-  const IndexMap maps[] = {clip_map(3, 5),       window_map(2, 4),      t5_map(8, 16, true),
-                           t5_map(8, 16, false), deberta_v1_map(4),     deberta_v2_map(8, 16),
+  const IndexMap maps[] = {clip_map(3, 5),       window_map(2, 4),        t5_map(8, 16, true),
+                           t5_map(8, 16, false), deberta_v1_map(4),       deberta_v2_map(8, 16),
                            window_map(0, 0),     mirrored(clip_map(7, 0))};
   for (const IndexMap& map : maps) {
     for (int64_t first = -20; first <= 20; ++first) {

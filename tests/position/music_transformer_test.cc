@@ -89,7 +89,8 @@ TEST(MusicTransformer, Question5LearnsOneRowADistance) {
   EXPECT_EQ(specs[0].shape, (std::vector<int64_t>{2, 7, 16}));
   EXPECT_EQ(specs[0].scale, 0.25);  // d^-1/2
   EXPECT_TRUE(specs[0].per_layer);
-  EXPECT_FALSE(make_scheme("music_transformer(layers=shared)")->learn(sizes_of(2, 16))[0].per_layer);
+  EXPECT_FALSE(
+      make_scheme("music_transformer(layers=shared)")->learn(sizes_of(2, 16))[0].per_layer);
 }
 
 TEST(MusicTransformer, Question5Gradients) {
@@ -117,8 +118,8 @@ TEST(MusicTransformer, D47_NeedsTheCausalMask) {
   const auto scheme = make_scheme("music_transformer(rows=8)");
   const Store store(*scheme, sizes_of(1, 2));
   for (int64_t length = 1; length <= 9; ++length) {
-    const std::string message = message_of(
-        [&] { lower(*scheme, square_call(length, false), store.views()); });
+    const std::string message =
+        message_of([&] { lower(*scheme, square_call(length, false), store.views()); });
     EXPECT_SAYS(message, "[music_transformer]");
     EXPECT_SAYS(message, "causal mask");
     const auto terms = lower(*scheme, square_call(length, true), store.views());

@@ -1,6 +1,7 @@
 #pragma once
 
-// Beside scheme_probe.h: attention over every term by the dense oracle, and calls over any positions.
+// Beside scheme_probe.h: attention over every term by the dense oracle, and calls over any
+// positions.
 
 #include "tests/golden/toy.h"
 #include "tests/oracle/random.h"
@@ -50,8 +51,8 @@ inline Added added(const Terms<double>& terms, const oracle::Matrix& q, const or
     auto& target = t->scaled ? result.scaled : result.unscaled;
     for (int i = 0; i < q.rows; ++i) {
       for (int j = 0; j < k.rows; ++j) {
-        target(i, j) += number_at(
-            *t, head, keys[static_cast<size_t>(j)] - queries[static_cast<size_t>(i)]);
+        target(i, j) +=
+            number_at(*t, head, keys[static_cast<size_t>(j)] - queries[static_cast<size_t>(i)]);
       }
     }
   }

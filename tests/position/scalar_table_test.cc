@@ -12,7 +12,9 @@ using namespace probe;
 
 constexpr char kTable[] = "relative_position_bias_table";
 
-Sizes sizes_of(int64_t heads) { return {.layers = 2, .heads = heads, .head_size = 2, .width = 2 * heads}; }
+Sizes sizes_of(int64_t heads) {
+  return {.layers = 2, .heads = heads, .head_size = 2, .width = 2 * heads};
+}
 
 TEST(ScalarTable, Question1AddsNothingToEmbeddings) {
   expect_no_embedding(*make_scheme("scalar_table"), sizes_of(2));
@@ -66,14 +68,15 @@ TEST(ScalarTable, Question5LearnsOneTable) {
   ASSERT_EQ(specs.size(), 1u);
   EXPECT_EQ(specs[0].shape, (std::vector<int64_t>{11, 3}));
   EXPECT_FALSE(specs[0].per_layer);
-  const auto others = make_scheme("scalar_table(clip=0,heads=shared,layers=each)")->learn(sizes_of(3));
+  const auto others =
+      make_scheme("scalar_table(clip=0,heads=shared,layers=each)")->learn(sizes_of(3));
   EXPECT_EQ(others[0].shape, (std::vector<int64_t>{1, 1}));
   EXPECT_TRUE(others[0].per_layer);
 }
 
 TEST(ScalarTable, Question5Gradients) {
-  for (const char* specification :
-       {"scalar_table(clip=3)", "scalar_table(clip=9,order=i-j)", "scalar_table(clip=2,heads=shared)"}) {
+  for (const char* specification : {"scalar_table(clip=3)", "scalar_table(clip=9,order=i-j)",
+                                    "scalar_table(clip=2,heads=shared)"}) {
     SCOPED_TRACE(specification);
     const auto scheme = make_scheme(specification);
     Call call = square_call(5, false, 4);

@@ -24,8 +24,8 @@ Sizes sizes_of(int64_t heads, int64_t head_size) {
 Store toy_store(const Scheme& scheme) {
   Store store(scheme, sizes_of(1, 2));
   for (auto& [name, array] : store.arrays) {
-    const auto& rows = name == "relative_positions_keys" ? golden::kShawToyKeyRows
-                                                         : golden::kShawToyValueRows;
+    const auto& rows =
+        name == "relative_positions_keys" ? golden::kShawToyKeyRows : golden::kShawToyValueRows;
     array = oracle::matrix(rows).values;
   }
   return store;
@@ -35,9 +35,7 @@ TEST(Shaw, Question1AddsNothingToEmbeddings) {
   expect_no_embedding(*make_scheme("shaw"), sizes_of(2, 4));
 }
 
-TEST(Shaw, Question2TurnsNothing) {
-  expect_no_turn(*make_scheme("shaw"), square_call(4, false));
-}
+TEST(Shaw, Question2TurnsNothing) { expect_no_turn(*make_scheme("shaw"), square_call(4, false)); }
 
 TEST(Shaw, Question3ToyScores) {
   const auto scheme = make_scheme("shaw(on=keys,k=1)");
@@ -79,8 +77,7 @@ TEST(Shaw, Question3RelativesHaveTheirPublishedRows) {
     const auto want =
         oracle::relative_index(positions, positions, r.low, r.high, r.order, r.outside);
     EXPECT_EQ(got.values, want.values) << r.specification;
-    EXPECT_EQ(scheme->learn(sizes_of(2, 4))[0].shape,
-              (std::vector<int64_t>{r.low + r.high + 1, 4}))
+    EXPECT_EQ(scheme->learn(sizes_of(2, 4))[0].shape, (std::vector<int64_t>{r.low + r.high + 1, 4}))
         << r.specification;
   }
   const auto relative_key = make_scheme("shaw(on=keys,k=4,order=i-j,outside=refuse)");
@@ -216,9 +213,8 @@ TEST(Shaw, RefusesKeyRowsWithoutKeys) {
 
 // D45: with a cache the distance was 0 for every step. Every window, order and step.
 TEST(Shaw, D45_CachedStepsHaveTheDistancesOfTheWholeSequence) {
-  for (const char* specification :
-       {"shaw(on=keys,k=511,order=i-j,outside=refuse)", "shaw(k=2)", "shaw(k=2,order=i-j)",
-        "shaw(left=3,right=1,outside=zero)"}) {
+  for (const char* specification : {"shaw(on=keys,k=511,order=i-j,outside=refuse)", "shaw(k=2)",
+                                    "shaw(k=2,order=i-j)", "shaw(left=3,right=1,outside=zero)"}) {
     SCOPED_TRACE(specification);
     const auto scheme = make_scheme(specification);
     const Sizes sizes = sizes_of(1, 3);
@@ -235,7 +231,8 @@ TEST(Shaw, D45_CachedStepsHaveTheDistancesOfTheWholeSequence) {
       std::copy_n(k.values.begin(), 3 * (n + 1), cached.values.begin());
       const auto terms = lower(*scheme, call_over(query, keys, true, sizes), store.views());
       const auto step = added(terms, one, cached, query, keys);
-      for (int j = 0; j <= n; ++j) EXPECT_EQ(step.scaled(0, j), whole.scaled(n, j)) << n << " " << j;
+      for (int j = 0; j <= n; ++j)
+        EXPECT_EQ(step.scaled(0, j), whole.scaled(n, j)) << n << " " << j;
     }
   }
   // Third token: rows 2 1 0 counted from the middle one.

@@ -36,7 +36,8 @@ TEST(T5, Question3ToyEncoderAndDecoder) {
   const auto encoder = lower(*scheme, square_call(3, false), store.views());
   EXPECT_FALSE(encoder.number->scaled);
   for (int i = 0; i < 3; ++i) {
-    for (int j = 0; j < 3; ++j) EXPECT_EQ(encoder.number->index(j - i), golden::kT5ToyBuckets[i][j]);
+    for (int j = 0; j < 3; ++j)
+      EXPECT_EQ(encoder.number->index(j - i), golden::kT5ToyBuckets[i][j]);
   }
   const auto both = attend_rows(encoder, problem);
   expect_matrix(both.weights, golden::kT5ToyWeights, golden::kSixDigits);
@@ -90,7 +91,8 @@ TEST(T5, Question4AddsNothingToValues) {
 }
 
 TEST(T5, Question5LearnsOneTable) {
-  const auto specs = make_scheme("t5")->learn({.layers = 6, .heads = 8, .head_size = 64, .width = 400});
+  const auto specs =
+      make_scheme("t5")->learn({.layers = 6, .heads = 8, .head_size = 64, .width = 400});
   ASSERT_EQ(specs.size(), 1u);
   EXPECT_EQ(specs[0].name, kTable);
   EXPECT_EQ(specs[0].shape, (std::vector<int64_t>{32, 8}));
@@ -153,7 +155,8 @@ TEST(T5, Question5FitReachesEveryBucketInTraining) {
 }
 
 TEST(T5, RefusesBucketsWithoutRoom) {
-  EXPECT_SAYS(message_of([] { make_scheme("t5(max_distance=8)"); }), "max_distance must be above 8");
+  EXPECT_SAYS(message_of([] { make_scheme("t5(max_distance=8)"); }),
+              "max_distance must be above 8");
   const auto scheme = make_scheme("t5(max_distance=10)");  // enough on two sides, not on one
   EXPECT_NO_THROW(scheme->check(square_call(4, false)));
   EXPECT_SAYS(message_of([&] { scheme->check(square_call(4, true)); }), "32 buckets a side");
@@ -188,18 +191,18 @@ TEST(T5, D33_AllBucketsOfBothModes) {
   for (const auto& [buckets, max_distance] : counts) {
     for (const bool causal : {false, true}) {
       for (const bool rounded : {false, true}) {
-        const auto scheme = make_scheme(
-            "t5(buckets=" + std::to_string(buckets) + ",max_distance=" +
-            std::to_string(max_distance) + (rounded ? ",rounding=float32)" : ")"));
+        const auto scheme = make_scheme("t5(buckets=" + std::to_string(buckets) +
+                                        ",max_distance=" + std::to_string(max_distance) +
+                                        (rounded ? ",rounding=float32)" : ")"));
         Store store(*scheme, sizes_of(1));
         auto& table = store.arrays.at(kTable);
         for (size_t b = 0; b < table.size(); ++b) table[b] = static_cast<double>(b);
         const auto terms = lower(*scheme, square_call(600, causal), store.views());
         for (int64_t d = -600; d <= (causal ? 0 : 600); ++d) {
-          ASSERT_EQ(number_at(terms, 0, d),
-                    oracle::t5_bucket(d, buckets, max_distance, !causal,
-                                      rounded ? oracle::T5Rule::kTorchFloat32
-                                              : oracle::T5Rule::kExact))
+          ASSERT_EQ(
+              number_at(terms, 0, d),
+              oracle::t5_bucket(d, buckets, max_distance, !causal,
+                                rounded ? oracle::T5Rule::kTorchFloat32 : oracle::T5Rule::kExact))
               << buckets << "/" << max_distance << " at " << d;
         }
       }

@@ -30,15 +30,16 @@ oracle::Matrix projection_of(const Store& store, const std::string& style, const
   for (int d = 0; d < w.rows; ++d) {
     for (int c = 0; c < w.cols; ++c) {
       const int64_t out = head * sizes.head_size + d;
-      const int64_t at = style == "xlnet" ? c * sizes.heads * sizes.head_size + out
-                                          : out * sizes.width + c;
+      const int64_t at =
+          style == "xlnet" ? c * sizes.heads * sizes.head_size + out : out * sizes.width + c;
       w(d, c) = array[static_cast<size_t>(at)];
     }
   }
   return w;
 }
 
-std::vector<double> bias_of(const Store& store, const char* name, const Sizes& sizes, int64_t head) {
+std::vector<double> bias_of(const Store& store, const char* name, const Sizes& sizes,
+                            int64_t head) {
   const auto& array = store.arrays.at(name);
   const auto first = array.begin() + head * sizes.head_size;
   return {first, first + sizes.head_size};
@@ -97,8 +98,7 @@ TEST(TransformerXl, Question3FourTerms) {
     for (int i = 0; i < 2; ++i) {
       for (int j = 0; j <= i + 1; ++j) {
         EXPECT_NEAR(c(i, j), golden::kXlContent[i][j], golden::kSixDigits);
-        EXPECT_NEAR(p(i, j),
-                    clamped ? golden::kXlPositionClamp1[i][j] : golden::kXlPosition[i][j],
+        EXPECT_NEAR(p(i, j), clamped ? golden::kXlPositionClamp1[i][j] : golden::kXlPosition[i][j],
                     golden::kSixDigits);
         if (!clamped) {
           EXPECT_NEAR(result.logits(i, j), golden::kXlScores[i][j], golden::kSixDigits);
@@ -117,8 +117,7 @@ TEST(TransformerXl, Question3AgreesWithTheFormulaAtAnyPositions) {
       for (const bool causal : {true, false}) {
         if (style == "xl" && !causal) continue;
         SCOPED_TRACE(style + ", clamp " + std::to_string(clamp));
-        const auto scheme =
-            make_scheme(with_style(style, "clamp_len=" + std::to_string(clamp)));
+        const auto scheme = make_scheme(with_style(style, "clamp_len=" + std::to_string(clamp)));
         const Sizes sizes{.layers = 2, .heads = 3, .head_size = 5, .width = 6};
         const Store store = random_store(*scheme, sizes);
         const oracle::Positions queries{7, 4, 4, 30}, keys{0, 5, 3, 12, 31, 4};
@@ -214,12 +213,14 @@ TEST(TransformerXl, Question5ShardOfHeads) {
                 table_of(whole.query_rows->rows, h + 1).values);
       EXPECT_EQ(table_of(part.number->table, h).values,
                 table_of(whole.number->table, h + 1).values);
-      EXPECT_EQ(table_of(*part.content_bias, h).values, table_of(*whole.content_bias, h + 1).values);
+      EXPECT_EQ(table_of(*part.content_bias, h).values,
+                table_of(*whole.content_bias, h + 1).values);
     }
   }
 }
 
-// A one-hot q reads, from a table whose rows are the distances themselves, which distance (i, j) has.
+// A one-hot q reads, from a table whose rows are the distances themselves, which distance (i, j)
+// has.
 oracle::Matrix distances_of(const std::string& style, const oracle::Positions& queries,
                             const oracle::Positions& keys, bool causal) {
   const auto scheme = make_scheme(with_style(style));
@@ -232,10 +233,10 @@ oracle::Matrix distances_of(const std::string& style, const oracle::Positions& q
   for (int i = 0; i < result.rows; ++i) {
     for (int j = 0; j < result.cols; ++j) {
       const auto& t = *terms.query_rows;
-      const int32_t row =
-          t.index(keys[static_cast<size_t>(j)] - queries[static_cast<size_t>(i)]);
-      result(i, j) = row == kNoRow ? golden::kGarbage
-                                   : std::round(std::atan2(t.rows.row(0, row)[0], t.rows.row(0, row)[1]));
+      const int32_t row = t.index(keys[static_cast<size_t>(j)] - queries[static_cast<size_t>(i)]);
+      result(i, j) = row == kNoRow
+                         ? golden::kGarbage
+                         : std::round(std::atan2(t.rows.row(0, row)[0], t.rows.row(0, row)[1]));
     }
   }
   return result;
@@ -286,17 +287,16 @@ TEST(TransformerXl, D41_XlnetDistancesAreThoseOfItsShift) {
     const auto queries = oracle::consecutive(3, 2), keys = oracle::consecutive(5);
     auto terms = lower(*scheme, call_over(queries, keys, false, sizes), store.views());
     terms.content_bias.reset();
-    expect_equal_where_kept(
-        added(terms, q, k, queries, keys).scaled,
-        oracle::xlnet_position_by_shift(q, bias_of(store, "r_r_bias", sizes, 0),
-                                        projection_of(store, "xlnet", sizes, 0), 5,
-                                        clamp ? clamp : -1),
-        queries, keys, false, 12);
+    expect_equal_where_kept(added(terms, q, k, queries, keys).scaled,
+                            oracle::xlnet_position_by_shift(q, bias_of(store, "r_r_bias", sizes, 0),
+                                                            projection_of(store, "xlnet", sizes, 0),
+                                                            5, clamp ? clamp : -1),
+                            queries, keys, false, 12);
   }
 }
 
-// D43: the same_length mask hid the first memory slot from the first query. Our rule: each query sees
-// its own place and exactly `memory` keys before it, whatever the memory and the segment.
+// D43: the same_length mask hid the first memory slot from the first query. Our rule: each query
+// sees its own place and exactly `memory` keys before it, whatever the memory and the segment.
 TEST(TransformerXl, D43_EachQuerySeesExactlyItsWindow) {
   for (int memory = 0; memory <= 6; ++memory) {
     for (int length = 1; length <= 6; ++length) {
