@@ -46,8 +46,7 @@ struct Implementation {
 
 template <class T>
 constexpr Implementation<T> kReference{
-    "reference",
-    [](const Problem&) { return true; },
+    "reference", [](const Problem&) { return true; },
     [](const ForwardCall<T>& call) {
       reference::Twin<T>(call.inputs, call.terms, call.problem).forward(call.outputs);
     },
@@ -56,7 +55,8 @@ constexpr Implementation<T> kReference{
           .backward(call.outputs, call.out_gradient, call.gradients);
     }};
 
-// LOCANT_ISA=scalar asks for the twin; a machine without vector units gets the kernel's portable body.
+// LOCANT_ISA=scalar asks for the twin; a machine without vector units gets the kernel's portable
+// body.
 bool twin_is_asked_for() {
   static const bool asked = [] {
     const char* wish = std::getenv("LOCANT_ISA");
@@ -65,7 +65,8 @@ bool twin_is_asked_for() {
   return asked;
 }
 
-KernelCall kernel_call(const Inputs<float>& inputs, const Terms<float>& terms, const Problem& problem) {
+KernelCall kernel_call(const Inputs<float>& inputs, const Terms<float>& terms,
+                       const Problem& problem) {
   KernelCall call;
   call.inputs = inputs;
   call.inputs.q_positions = problem.q_positions;
@@ -79,11 +80,10 @@ KernelCall kernel_call(const Inputs<float>& inputs, const Terms<float>& terms, c
 }
 
 constexpr Implementation<float> kFast{
-    "kernel",
-    [](const Problem&) { return !twin_is_asked_for(); },
+    "kernel", [](const Problem&) { return !twin_is_asked_for(); },
     [](const ForwardCall<float>& call) {
-      kernel_forward(kernel_call(call.inputs, call.terms, call.problem), call.outputs, call.workspace,
-                     call.executor);
+      kernel_forward(kernel_call(call.inputs, call.terms, call.problem), call.outputs,
+                     call.workspace, call.executor);
     },
     [](const BackwardCall<float>& call) {
       kernel_backward(kernel_call(call.inputs, call.terms, call.problem), call.outputs,

@@ -6,6 +6,7 @@
 #include <complex>
 #include <string>
 
+#include "locant/attention/overlap.h"
 #include "locant/base/check.h"
 
 namespace locant::attention {
@@ -88,9 +89,11 @@ void check_inputs(Check& check, const Inputs<T>& in) {
   const int64_t Hk = in.k.shape[1], K = in.k.shape[2];
   check.require(H >= 1 && D >= 1, "q must have at least one head and one channel, got ",
                 shape_text(in.q));
-  check.require(Hk >= 1 && H % Hk == 0, "the heads of k must divide those of q, got ", Hk, " and ", H);
-  check.require(in.k.shape[0] == B && in.k.shape[3] == D, "k must have the batch and the head size ",
-                "of q, got k ", shape_text(in.k), " and q ", shape_text(in.q));
+  check.require(Hk >= 1 && H % Hk == 0, "the heads of k must divide those of q, got ", Hk, " and ",
+                H);
+  check.require(in.k.shape[0] == B && in.k.shape[3] == D,
+                "k must have the batch and the head size ", "of q, got k ", shape_text(in.k),
+                " and q ", shape_text(in.q));
   check.require(in.v.shape[0] == in.k.shape[0] && in.v.shape[1] == Hk && in.v.shape[2] == K,
                 "v must have the batch, heads and length of k, got v ", shape_text(in.v), " and k ",
                 shape_text(in.k));
@@ -99,15 +102,18 @@ void check_inputs(Check& check, const Inputs<T>& in) {
                 " queries and ", K, " keys");
   if (in.number_per_key) {
     const auto& shape = in.number_per_key.shape;
-    check.require((shape[0] == B || shape[0] == 1) && (shape[1] == H || shape[1] == 1) && shape[2] == K,
-                  "number_per_key must be [", B, " or 1, ", H, " or 1, ", K, "], got ",
-                  shape_text(in.number_per_key));
+    check.require(
+        (shape[0] == B || shape[0] == 1) && (shape[1] == H || shape[1] == 1) && shape[2] == K,
+        "number_per_key must be [", B, " or 1, ", H, " or 1, ", K, "], got ",
+        shape_text(in.number_per_key));
     check_view(check, "number_per_key", in.number_per_key);
   }
   if (in.q_positions || in.k_positions) {
     // An empty side has no data to give.
-    check.require(in.q_positions || Q == 0 || B == 0, "k_positions are given and q_positions are not");
-    check.require(in.k_positions || K == 0 || B == 0, "q_positions are given and k_positions are not");
+    check.require(in.q_positions || Q == 0 || B == 0,
+                  "k_positions are given and q_positions are not");
+    check.require(in.k_positions || K == 0 || B == 0,
+                  "q_positions are given and k_positions are not");
     if (in.q_positions) check_positions(check, "q_positions", in.q_positions, B, Q);
     if (in.k_positions) check_positions(check, "k_positions", in.k_positions, B, K);
   }
@@ -156,14 +162,15 @@ bool check_table(Check& check, const std::string& name, const Table<T>& table, i
 void check_rotation(Check& check, const Rotation& rotation, int64_t D) {
   const int64_t width = rotation.width;
   check.require(width >= 0 && width % 2 == 0, "the rotation's width must be even, got ", width);
-  check.require(width <= D, "the rotation's width must be at most the head size ", D, ", got ", width);
+  check.require(width <= D, "the rotation's width must be at most the head size ", D, ", got ",
+                width);
   check.require(static_cast<int64_t>(rotation.frequency.size()) == width / 2,
                 "the rotation needs width / 2 = ", width / 2, " frequencies, got ",
                 rotation.frequency.size());
-  check.require(rotation.log_growth.empty() ||
-                    static_cast<int64_t>(rotation.log_growth.size()) == width / 2,
-                "the rotation needs width / 2 = ", width / 2, " growth rates or none, got ",
-                rotation.log_growth.size());
+  check.require(
+      rotation.log_growth.empty() || static_cast<int64_t>(rotation.log_growth.size()) == width / 2,
+      "the rotation needs width / 2 = ", width / 2, " growth rates or none, got ",
+      rotation.log_growth.size());
   const auto finite = [](const std::vector<double>& numbers) {
     return std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
   };
@@ -198,7 +205,8 @@ void check_terms(Check& check, const Inputs<T>& in, const Terms<T>& terms) {
   }
   if (const auto& table = terms.content_bias) {
     if (check_table(check, "terms.content_bias", *table, H, D)) {
-      check.require(table->rows == 1, "terms.content_bias must have one row a head, got ", table->rows);
+      check.require(table->rows == 1, "terms.content_bias must have one row a head, got ",
+                    table->rows);
     }
   }
   if (terms.rotation) check_rotation(check, *terms.rotation, D);
@@ -215,7 +223,8 @@ void check_same(Check& check, const char* name, const std::vector<T>* expected,
   }
   if (!expected) return;
   check.require(expected->size() == got->size(), "the gradient of terms.", name, " must hold ",
-                expected->size(), " numbers, got ", got->size(), "; make it with zeros_like(terms)");
+                expected->size(), " numbers, got ", got->size(),
+                "; make it with zeros_like(terms)");
 }
 
 template <class T>
@@ -230,15 +239,18 @@ void check_terms_gradient(Check& check, const Terms<T>& terms, const Terms<T>& g
   const auto number_table = [](const auto& term) -> const auto& { return term.table.data; };
   const auto rows = [](const auto& term) -> const auto& { return term.rows.data; };
   compare("number", terms.number, gradient.number, number_table);
-  compare("number.left", terms.number, gradient.number,
-          [](const auto& term) -> const auto& { return term.left; });
-  compare("number.right", terms.number, gradient.number,
-          [](const auto& term) -> const auto& { return term.right; });
+  compare(
+      "number.left", terms.number, gradient.number,
+      [](const auto& term) -> const auto& { return term.left; });
+  compare(
+      "number.right", terms.number, gradient.number,
+      [](const auto& term) -> const auto& { return term.right; });
   compare("query_rows", terms.query_rows, gradient.query_rows, rows);
   compare("key_rows", terms.key_rows, gradient.key_rows, rows);
   compare("value_rows", terms.value_rows, gradient.value_rows, rows);
-  compare("content_bias", terms.content_bias, gradient.content_bias,
-          [](const auto& table) -> const auto& { return table.data; });
+  compare(
+      "content_bias", terms.content_bias, gradient.content_bias,
+      [](const auto& table) -> const auto& { return table.data; });
 }
 
 struct Named {
@@ -277,56 +289,6 @@ void check_apart(Check& check, const std::vector<Named>& written, const std::vec
 }
 
 }  // namespace
-
-bool overlap(const Extent& a, const Extent& b) {
-  // a.start + sum i s == b.start + sum j t for indices i, j in range? One unknown a stride.
-  struct Unknown {
-    int64_t stride, low, high;      // the coefficient of stride lies in [low, high]
-    int64_t rest_low, rest_high;    // what the unknowns after this one can add up to
-  };
-  std::vector<Unknown> unknowns;
-  for (const Extent* side : {&a, &b}) {
-    for (const auto& [extent, stride] : side->dimensions) {
-      if (extent == 0) return false;
-      if (extent == 1 || stride == 0) continue;
-      const bool rising = (stride > 0) == (side == &a);
-      const int64_t low = rising ? 0 : 1 - extent, high = rising ? extent - 1 : 0;
-      const auto same = std::find_if(unknowns.begin(), unknowns.end(), [s = std::abs(stride)](auto& u) {
-        return u.stride == s;
-      });
-      if (same == unknowns.end()) {
-        unknowns.push_back({std::abs(stride), low, high, 0, 0});
-      } else {
-        same->low += low;
-        same->high += high;
-      }
-    }
-  }
-  std::sort(unknowns.begin(), unknowns.end(),
-            [](const Unknown& x, const Unknown& y) { return x.stride > y.stride; });
-  int64_t low = 0, high = 0;
-  for (size_t n = unknowns.size(); n-- > 0;) {
-    unknowns[n].rest_low = low;
-    unknowns[n].rest_high = high;
-    low += unknowns[n].stride * unknowns[n].low;
-    high += unknowns[n].stride * unknowns[n].high;
-  }
-  const auto floor_divide = [](int64_t x, int64_t y) { return x / y - (x % y < 0 ? 1 : 0); };
-  int64_t branches = 100000;
-  const auto solve = [&](const auto& self, size_t n, int64_t difference) -> bool {
-    if (n == unknowns.size()) return difference == 0;
-    if (--branches < 0) return true;
-    const Unknown& u = unknowns[n];
-    const int64_t first = std::max(u.low, -floor_divide(u.rest_high - difference, u.stride));
-    const int64_t last = std::min(u.high, floor_divide(difference - u.rest_low, u.stride));
-    for (int64_t i = first; i <= last; ++i) {
-      if (self(self, n + 1, difference - i * u.stride)) return true;
-    }
-    return false;
-  };
-  const auto difference = static_cast<int64_t>(b.start - a.start);
-  return difference >= low && difference <= high && solve(solve, 0, difference);
-}
 
 template <class T>
 Problem resolve(const Inputs<T>& in, const Terms<T>& terms, const Options& options) {

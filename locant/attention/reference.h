@@ -6,72 +6,21 @@
 // Forward, for every query row (the mask is decided first, so unseen keys are never read):
 //   1 rotate      q and k by their positions
 //   2 products    s_j  = (q + u) . k_j                       u: content bias
-//   3 scaled      s_j += number, q . row, k_j . row          of the distance, terms inside the scale
-//   4 scale       s_j  = softcap(scale s_j)
-//   5 unscaled    s_j += number, q . row, k_j . row          terms outside the scale
-//   6 keys        s_j += number of the key
-//   7 softmax     p_j  = exp(s_j - lse)
-//   8 values      o    = sum p_j v_j
-//   9 value rows  o   += sum p_j row
+//   3 scaled      s_j += number, q . row, k_j . row          of the distance, terms inside the
+//   scale 4 scale       s_j  = softcap(scale s_j) 5 unscaled    s_j += number, q . row, k_j . row
+//   terms outside the scale 6 keys        s_j += number of the key 7 softmax     p_j  = exp(s_j -
+//   lse) 8 values      o    = sum p_j v_j 9 value rows  o   += sum p_j row
 // Backward: the same passes from 9 to 1, each the adjoint of its namesake.
 #pragma once
 
 #include <cmath>
-#include <complex>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "locant/attention/check.h"
+#include "locant/attention/reference_math.h"
 
 namespace locant::attention::reference {
-
-inline constexpr double kNothing = -std::numeric_limits<double>::infinity();  // a masked score
-
-inline double real_part(double x) { return x; }
-inline double real_part(const std::complex<double>& x) { return x.real(); }
-
-template <class T>
-T dot(const T* x, const T* y, int64_t n) {
-  T sum(0);
-  for (int64_t c = 0; c < n; ++c) sum += x[c] * y[c];
-  return sum;
-}
-template <class T>
-void add(T* to, T factor, const T* x, int64_t n) {
-  for (int64_t c = 0; c < n; ++c) to[c] += factor * x[c];
-}
-
-template <class T>
-void set_zero(const View<T, 3>& view) {
-  for (int64_t b = 0; view && b < view.shape[0]; ++b) {
-    for (int64_t h = 0; h < view.shape[1]; ++h) {
-      for (int64_t j = 0; j < view.shape[2]; ++j) view(b, h, j) = T(0);
-    }
-  }
-}
-
-// Pass 1 for one row. side: +1 query, -1 key (xPos grows one and shrinks the other). The adjoint
-// (back) turns the other way by the same angle and keeps the factors.
-template <class T>
-void rotate(const Rotation& rotation, int64_t position, int side, bool back, T* row) {
-  const bool interleaved = rotation.layout == Rotation::Layout::kInterleaved;
-  const int64_t pairs = rotation.width / 2;
-  for (int64_t t = 0; t < pairs; ++t) {
-    T& x = row[interleaved ? 2 * t : t];
-    T& y = row[interleaved ? 2 * t + 1 : t + pairs];
-    const double angle = static_cast<double>(position) * rotation.frequency[t];
-    double size = rotation.magnitude;
-    if (!rotation.log_growth.empty()) {
-      size *= std::exp(side * static_cast<double>(position - rotation.center) * rotation.log_growth[t]);
-    }
-    const T cosine(size * std::cos(angle));
-    const T sine((back ? -size : size) * std::sin(angle));
-    const T turned = x * cosine - y * sine;
-    y = x * sine + y * cosine;
-    x = turned;
-  }
-}
 
 template <class T>
 class Twin {
@@ -105,7 +54,6 @@ class Twin {
     set_zero(*dterms_);
     dkey_ = gradients.number_per_key;
     set_zero(dkey_);
-    ds_.resize(p_.K);
     for (b_ = 0; b_ < p_.B; ++b_) {
       for (int64_t hk = 0; hk < p_.Hk; ++hk) {
         dk_.assign(p_.K * p_.D, T(0));
@@ -114,11 +62,10 @@ class Twin {
           load_head();
           dq_.assign(p_.Q * p_.D, T(0));
           for (int64_t i = 0; i < p_.Q; ++i) {
-            const T lse = outputs.lse(b_, h_, i);
             const T* dout = &out_gradient(b_, h_, i, 0);
             scores(i);
-            softmax(lse);
-            for (T& ds : ds_) ds = T(0);
+            softmax(outputs.lse(b_, h_, i));
+            ds_.assign(p_.K, T(0));
             value_rows_backward(i, dout);
             values_backward(dout);
             softmax_backward(dot(&outputs.out(b_, h_, i, 0), dout, p_.Dv));
@@ -128,12 +75,10 @@ class Twin {
             terms_backward(i, true);
             products_backward(i);
           }
-          rotate_backward(dq_, p_.q_positions, p_.Q, +1);
-          store(dq_, gradients.q, h_);
+          rotate_backward(dq_, p_.q_positions, +1, gradients.q, h_);
         }
-        rotate_backward(dk_, p_.k_positions, p_.K, -1);
-        store(dk_, gradients.k, hk);
-        store(dv_, gradients.v, hk);
+        rotate_backward(dk_, p_.k_positions, -1, gradients.k, hk);
+        rotate_backward(dv_, p_.k_positions, 0, gradients.v, hk);
       }
     }
   }
@@ -162,16 +107,14 @@ class Twin {
       if (terms_.rotation) rotate(*terms_.rotation, positions(b_, r), side, false, &to[r * p_.D]);
     }
   }
-  void rotate_backward(std::vector<T>& rows, View<const int64_t, 2> positions, int64_t n, int side) {
-    if (!terms_.rotation) return;
-    for (int64_t r = 0; r < n; ++r) {
-      rotate(*terms_.rotation, positions(b_, r), side, true, &rows[r * p_.D]);
-    }
-  }
-  void store(const std::vector<T>& rows, const View<T, 4>& to, int64_t head) {
-    if (!to) return;
-    for (int64_t r = 0; r < to.shape[2]; ++r) {
-      for (int64_t c = 0; c < to.shape[3]; ++c) to(b_, head, r, c) = rows[r * to.shape[3] + c];
+  // Turns back (side 0: not at all) and writes.
+  void rotate_backward(std::vector<T>& rows, View<const int64_t, 2> positions, int side,
+                       const View<T, 4>& to, int64_t head) {
+    const int64_t width = to.shape[3];
+    for (int64_t r = 0; to && r < to.shape[2]; ++r) {
+      T* row = &rows[r * width];
+      if (terms_.rotation && side) rotate(*terms_.rotation, positions(b_, r), side, true, row);
+      for (int64_t c = 0; c < width; ++c) to(b_, head, r, c) = row[c];
     }
   }
 
@@ -336,7 +279,9 @@ class Twin {
     if (before > 0 && !t->left.empty()) f(&NumberPerDistance<T>::left, head, T(before));
     if (after > 0 && !t->right.empty()) f(&NumberPerDistance<T>::right, head, T(after));
   }
-  int64_t distance(int64_t i, int64_t j) const { return p_.k_positions(b_, j) - p_.q_positions(b_, i); }
+  int64_t distance(int64_t i, int64_t j) const {
+    return p_.k_positions(b_, j) - p_.q_positions(b_, i);
+  }
   const T* q(int64_t i) const { return &q_[i * p_.D]; }
   const T* k(int64_t j) const { return &k_[j * p_.D]; }
   const T* v(int64_t j) const { return &in_.v(b_, h_ / p_.group(), j, 0); }
@@ -349,9 +294,9 @@ class Twin {
   const Terms<T>& terms_;
   const Problem& p_;
   int64_t b_ = 0, h_ = 0;
-  std::vector<char> seen_;                // of the current row
-  std::vector<T> s_, slope_, ds_;         // [K], of the current row
-  std::vector<T> q_, k_, dq_, dk_, dv_;   // of the current head, rotated
+  std::vector<char> seen_;               // of the current row
+  std::vector<T> s_, slope_, ds_;        // [K], of the current row
+  std::vector<T> q_, k_, dq_, dk_, dv_;  // of the current head, rotated
   Terms<T>* dterms_ = nullptr;
   View<T, 3> dkey_;
 };

@@ -1,5 +1,6 @@
-// The built-in pool. The caller is worker 0; threads - 1 others wait at a gate, spinning at first and
-// then asleep. A worker that comes too late for a job finds the gate closed and does not hold it up.
+// The built-in pool. The caller is worker 0; threads - 1 others wait at a gate, spinning at first
+// and then asleep. A worker that comes too late for a job finds the gate closed and does not hold
+// it up.
 #include "locant/base/executor.h"
 
 #include <atomic>
@@ -21,7 +22,8 @@ constexpr uint64_t kOpen = uint64_t{1} << 31;
 constexpr uint64_t kInside = kOpen - 1;
 constexpr int kGenerationShift = 32;
 
-// Long enough to bridge the serial code between two calls of a layer, short enough to waste nothing.
+// Long enough to bridge the serial code between two calls of a layer, short enough to waste
+// nothing.
 constexpr std::chrono::microseconds kSpin{50};
 
 // Spins until holds() or the time is over; returns what holds() said last.

@@ -18,7 +18,8 @@ LOCANT_EACH_ENGINE(Attention);
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Everything of one head, head by head, whatever the memory order: [B][heads][L][width].
-std::vector<double> in_order(const Call<double>& call, const std::vector<double>& data, int heads, int n, int width) {
+std::vector<double> in_order(const Call<double>& call, const std::vector<double>& data, int heads,
+                             int n, int width) {
   std::vector<double> to;
   const View<const double, 4> view = call.rows(data.data(), heads, n, width);
   for (int b = 0; b < call.shape.b; ++b) {
@@ -31,7 +32,8 @@ std::vector<double> in_order(const Call<double>& call, const std::vector<double>
   return to;
 }
 
-Call<double> plain(int b, int h, int hk, int q, int k, int d, int dv, unsigned terms, uint64_t seed = 1) {
+Call<double> plain(int b, int h, int hk, int q, int k, int d, int dv, unsigned terms,
+                   uint64_t seed = 1) {
   Call<double> call;
   call.shape.b = b, call.shape.h = h, call.shape.hk = hk, call.shape.q = q, call.shape.k = k;
   call.shape.d = d, call.shape.dv = dv;
@@ -43,34 +45,42 @@ TEST_P(Attention, ToyWithoutPositions) {
   Call<double> call = toy();
   oracle::expect_printed("out", run(call).out, flat(golden::kToyFullOut), GetParam().printed());
   call.options.causal = true;
-  oracle::expect_printed("causal", run(call).out, flat(golden::kToyCausalOut), GetParam().printed());
+  oracle::expect_printed("causal", run(call).out, flat(golden::kToyCausalOut),
+                         GetParam().printed());
 }
 
 TEST_P(Attention, EmptyBatchesQueriesAndKeys) {
   for (unsigned terms : {unsigned(kNone), unsigned(kAllTerms)}) {
     for (int empty = 0; empty < 3; ++empty) {
       const Call<double> full = plain(2, 2, 1, 5, 6, 4, 3, terms);
-      Call<double> call = plain(empty == 0 ? 0 : 2, 2, 1, empty == 1 ? 0 : 5, empty == 2 ? 0 : 6, 4, 3, kNone);
+      Call<double> call =
+          plain(empty == 0 ? 0 : 2, 2, 1, empty == 1 ? 0 : 5, empty == 2 ? 0 : 6, 4, 3, kNone);
       call.terms = full.terms;
       call.options.causal = true;
       // Garbage in the gradients must be overwritten with zeros even when there is nothing to do.
       const auto run_dirty = [&]<class T>(T) {
         const Call<T> typed = cast_call<T>(call);
         Results<T> got(typed);
-        each_table([](const char*, auto& numbers) { std::fill(numbers.begin(), numbers.end(), T(7)); }, got.dterms);
-        for (auto* numbers : {&got.out, &got.lse, &got.dq, &got.dk, &got.dv}) std::fill(numbers->begin(), numbers->end(), T(7));
+        each_table(
+            [](const char*, auto& numbers) { std::fill(numbers.begin(), numbers.end(), T(7)); },
+            got.dterms);
+        for (auto* numbers : {&got.out, &got.lse, &got.dq, &got.dk, &got.dv})
+          std::fill(numbers->begin(), numbers->end(), T(7));
         attention::Workspace workspace;
         ThreadPool pool(2);
-        attention::forward(typed.inputs(), typed.terms, typed.options, got.outputs(typed), workspace, pool);
-        attention::backward(typed.inputs(), typed.terms, typed.options, read_only(got.outputs(typed)),
-                            typed.out_gradient_view(), got.gradients(typed), workspace, pool);
+        attention::forward(typed.inputs(), typed.terms, typed.options, got.outputs(typed),
+                           workspace, pool);
+        attention::backward(typed.inputs(), typed.terms, typed.options,
+                            read_only(got.outputs(typed)), typed.out_gradient_view(),
+                            got.gradients(typed), workspace, pool);
         return widened(call, got);
       };
       const Using set(GetParam().set);
       const Results<double> got = GetParam().single ? run_dirty(float()) : run_dirty(double());
       each_result(
           [&](const std::string& name, const std::vector<double>& numbers) {
-            for (double x : numbers) ASSERT_EQ(x, name == "lse" ? -kInfinity : 0) << name << " of case " << empty;
+            for (double x : numbers)
+              ASSERT_EQ(x, name == "lse" ? -kInfinity : 0) << name << " of case " << empty;
           },
           got);
     }
@@ -125,7 +135,8 @@ TEST_P(Attention, BothMemoryOrdersGiveTheSame) {
     EXPECT_EQ(in_order(tokens_first, got.dq, 4, 13, 6), want.dq);
     EXPECT_EQ(in_order(tokens_first, got.dk, 2, 17, 6), want.dk);
     EXPECT_EQ(in_order(tokens_first, got.dv, 2, 17, 5), want.dv);
-    each_table([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; }, got.dterms, want.dterms);
+    each_table([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; },
+               got.dterms, want.dterms);
   }
 }
 
@@ -136,7 +147,8 @@ TEST_P(Attention, PackedProjectionsAndTheirGradients) {
     const Call<T> typed = cast_call<T>(apart);
     std::vector<T> packed(size_t(2 * 21 * 3 * 3 * 8)), gradient(packed.size(), T(5));
     const auto slice = [](auto* data, int which) {
-      return View<std::remove_pointer_t<decltype(data)>, 4>(data + which * 24, {2, 3, 21, 8}, {21 * 72, 8, 72, 1});
+      return View<std::remove_pointer_t<decltype(data)>, 4>(data + which * 24, {2, 3, 21, 8},
+                                                            {21 * 72, 8, 72, 1});
     };
     const View<const T, 4> from[] = {typed.q_view(), typed.k_view(), typed.v_view()};
     for (int which = 0; which < 3; ++which) {
@@ -150,16 +162,18 @@ TEST_P(Attention, PackedProjectionsAndTheirGradients) {
       }
     }
     attention::Inputs<T> inputs;
-    inputs.q = slice(packed.data(), 0), inputs.k = slice(packed.data(), 1), inputs.v = slice(packed.data(), 2);
+    inputs.q = slice(packed.data(), 0), inputs.k = slice(packed.data(), 1),
+    inputs.v = slice(packed.data(), 2);
     Results<T> got(typed);
     attention::Gradients<T> gradients;
-    gradients.q = slice(gradient.data(), 0), gradients.k = slice(gradient.data(), 1), gradients.v = slice(gradient.data(), 2);
+    gradients.q = slice(gradient.data(), 0), gradients.k = slice(gradient.data(), 1),
+    gradients.v = slice(gradient.data(), 2);
     gradients.terms = &got.dterms;
     attention::Workspace workspace;
     ThreadPool pool(2);
     attention::forward(inputs, typed.terms, typed.options, got.outputs(typed), workspace, pool);
-    attention::backward(inputs, typed.terms, typed.options, read_only(got.outputs(typed)), typed.out_gradient_view(),
-                        gradients, workspace, pool);
+    attention::backward(inputs, typed.terms, typed.options, read_only(got.outputs(typed)),
+                        typed.out_gradient_view(), gradients, workspace, pool);
     attention::Gradients<T> into = got.gradients(typed);
     const View<T, 4> to[] = {into.q, into.k, into.v};
     for (int which = 0; which < 3; ++which) {
@@ -177,14 +191,16 @@ TEST_P(Attention, PackedProjectionsAndTheirGradients) {
   const Using set(GetParam().set);
   const Results<double> got = GetParam().single ? run_packed(float()) : run_packed(double());
   const Results<double> want = run(apart);
-  each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; }, got, want);
+  each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; }, got,
+              want);
 }
 
 // A view may broadcast an input (stride 0): one key and value sequence for the whole batch.
 TEST_P(Attention, InputsMayBroadcast) {
   Call<double> call = plain(3, 2, 2, 6, 7, 4, 4, kNone);
   for (auto* rows : {&call.k, &call.v}) {
-    for (int b = 1; b < 3; ++b) std::copy_n(rows->begin(), 2 * 7 * 4, rows->begin() + b * 2 * 7 * 4);
+    for (int b = 1; b < 3; ++b)
+      std::copy_n(rows->begin(), 2 * 7 * 4, rows->begin() + b * 2 * 7 * 4);
   }
   const auto run_broadcast = [&]<class T>(T) {
     const Call<T> typed = cast_call<T>(call);
@@ -197,7 +213,8 @@ TEST_P(Attention, InputsMayBroadcast) {
     return widened(call, got);
   };
   const Using set(GetParam().set);
-  EXPECT_EQ((GetParam().single ? run_broadcast(float()) : run_broadcast(double())).out, run(call).out);
+  EXPECT_EQ((GetParam().single ? run_broadcast(float()) : run_broadcast(double())).out,
+            run(call).out);
 }
 
 TEST_P(Attention, LseIsOptionalInForward) {
@@ -228,7 +245,8 @@ TEST_P(Attention, DefaultPositionsAreTheStatedOnes) {
         for (int j = 0; j < k; ++j) stated.k_positions.push_back(j);
       }
       const Results<double> got = run(stated);
-      each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; }, got, want);
+      each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; },
+                  got, want);
     }
   }
 }
@@ -259,13 +277,14 @@ TEST_P(Attention, OnePositionListServesTheBatch) {
     attention::Workspace workspace;
     ThreadPool pool(2);
     attention::forward(inputs, typed.terms, typed.options, got.outputs(typed), workspace, pool);
-    attention::backward(inputs, typed.terms, typed.options, read_only(got.outputs(typed)), typed.out_gradient_view(),
-                        got.gradients(typed), workspace, pool);
+    attention::backward(inputs, typed.terms, typed.options, read_only(got.outputs(typed)),
+                        typed.out_gradient_view(), got.gradients(typed), workspace, pool);
     return widened(call, got);
   };
   const Using set(GetParam().set);
   const Results<double> got = GetParam().single ? run_shared(float()) : run_shared(double());
-  each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; }, got, want);
+  each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; }, got,
+              want);
 }
 
 TEST_P(Attention, HeadSlicesAreTheHeads) {
@@ -279,16 +298,18 @@ TEST_P(Attention, HeadSlicesAreTheHeads) {
   const Results<double> whole = run(call);
   Call<double> shard = call;
   shard.shape.h = shard.shape.hk = 2;
-  for (auto* rows : {&shard.q, &shard.k, &shard.v, &shard.out_gradient}) rows->erase(rows->begin(), rows->begin() + 2 * 7 * 4);
+  for (auto* rows : {&shard.q, &shard.k, &shard.v, &shard.out_gradient})
+    rows->erase(rows->begin(), rows->begin() + 2 * 7 * 4);
   shard.terms.number->table = Table<double>(2, 7, 1);
-  shard.terms.number->table.data.assign(call.terms.number->table.data.begin() + 14, call.terms.number->table.data.end());
+  shard.terms.number->table.data.assign(call.terms.number->table.data.begin() + 14,
+                                        call.terms.number->table.data.end());
   const Results<double> got = run(shard);
   EXPECT_TRUE(std::equal(got.out.begin(), got.out.end(), whole.out.begin() + 2 * 7 * 4));
   EXPECT_TRUE(std::equal(got.dterms.number->table.data.begin(), got.dterms.number->table.data.end(),
                          whole.dterms.number->table.data.begin() + 14));
 }
 
-// --- permutations ----------------------------------------------------------------------------------
+// --- permutations -------------------------------------------------------------------------------
 
 struct Permuted {
   Call<double> call;
@@ -321,7 +342,8 @@ Permuted permute(const Call<double>& call, bool positions_too) {
   return p;
 }
 // Largest difference between f(Px) and P f(x), in units of what rounding may do.
-double difference(const Call<double>& call, const Permuted& p, const Results<double>& a, const Results<double>& b, double eps) {
+double difference(const Call<double>& call, const Permuted& p, const Results<double>& a,
+                  const Results<double>& b, double eps) {
   const Results<Sized> sized = run_twin(cast_call<Sized>(call), false);
   const int L = call.shape.q, width = call.shape.dv;
   double worst = 0;
@@ -330,7 +352,8 @@ double difference(const Call<double>& call, const Permuted& p, const Results<dou
       for (int c = 0; c < width; ++c) {
         const size_t from = size_t((bh * L + p.order[size_t(t)]) * width + c);
         const double error = std::fabs(b.out[size_t((bh * L + t) * width + c)] - a.out[from]);
-        worst = std::max(worst, error / (oracle::kSafety * (1 + call.shape.k + call.shape.d) * eps * sized.out[from].size));
+        worst = std::max(worst, error / (oracle::kSafety * (1 + call.shape.k + call.shape.d) * eps *
+                                         sized.out[from].size));
       }
     }
   }
@@ -349,16 +372,18 @@ TEST_P(Attention, WithoutPositionsAndMaskItIsPermutationEquivariant) {
 }
 
 TEST_P(Attention, WithPositionsTheOrderInMemoryDoesNotMatter) {
-  for (unsigned terms : {unsigned(kNone), unsigned(kNumber), unsigned(kRotation), unsigned(kAllTerms)}) {
+  for (unsigned terms :
+       {unsigned(kNone), unsigned(kNumber), unsigned(kRotation), unsigned(kAllTerms)}) {
     Call<double> call = plain(2, 2, 1, 90, 90, 8, 6, terms);
     call.options.causal = true;
     call.options.window = {60, 0};
     const Permuted p = permute(call, true);
-    EXPECT_LE(difference(call, p, run(call), run(p.call), GetParam().eps()), 1) << terms_text(terms);
+    EXPECT_LE(difference(call, p, run(call), run(p.call), GetParam().eps()), 1)
+        << terms_text(terms);
   }
 }
 
-// --- extreme values --------------------------------------------------------------------------------
+// --- extreme values -----------------------------------------------------------------------------
 
 TEST_P(Attention, LargeEqualAndTinyScores) {
   for (double size : {1e4, 30.0, 0.0, 1e-40}) {
@@ -377,15 +402,17 @@ TEST_P(Attention, ScoresThatRiseWithEveryKey) {
   Call<double> call = scores_are(3, scores);
   const Results<double> got = run(call);
   // 1 + e^-4 + e^-8 + ... = 1 / (1 - e^-4).
-  EXPECT_NEAR(got.lse[0], 4.0 * 299 - std::log1p(-std::exp(-4.0)), 4.0 * 299 * 4 * GetParam().eps());
+  EXPECT_NEAR(got.lse[0], 4.0 * 299 - std::log1p(-std::exp(-4.0)),
+              4.0 * 299 * 4 * GetParam().eps());
   EXPECT_NEAR(got.out[299], 1 - std::exp(-4.0), 4.0 * 299 * 4 * GetParam().eps());
 }
 
-// --- workspace and span ----------------------------------------------------------------------------
+// --- workspace and span -------------------------------------------------------------------------
 
 TEST_P(Attention, AWorkspaceIsReused) {
   std::vector<Call<double>> calls;
-  for (uint64_t seed = 1; seed <= 12; ++seed) calls.push_back(rounded(random_call(seed, kAllTerms)));
+  for (uint64_t seed = 1; seed <= 12; ++seed)
+    calls.push_back(rounded(random_call(seed, kAllTerms)));
   const auto run_all = [&]<class T>(T) {
     attention::Workspace workspace;
     ThreadPool pool(2);
@@ -394,11 +421,14 @@ TEST_P(Attention, AWorkspaceIsReused) {
       for (const Call<double>& call : calls) {
         const Call<T> typed = cast_call<T>(call);
         Results<T> got(typed);
-        attention::forward(typed.inputs(), typed.terms, typed.options, got.outputs(typed), workspace, pool);
-        attention::backward(typed.inputs(), typed.terms, typed.options, read_only(got.outputs(typed)),
-                            typed.out_gradient_view(), got.gradients(typed), workspace, pool);
+        attention::forward(typed.inputs(), typed.terms, typed.options, got.outputs(typed),
+                           workspace, pool);
+        attention::backward(typed.inputs(), typed.terms, typed.options,
+                            read_only(got.outputs(typed)), typed.out_gradient_view(),
+                            got.gradients(typed), workspace, pool);
         const Results<double> wide = widened(call, got), fresh = run(call);
-        each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; }, wide, fresh);
+        each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; },
+                    wide, fresh);
       }
       if (repeat == 1) {
         EXPECT_EQ(workspace.bytes(), bytes) << "the second round needs nothing new";
@@ -434,8 +464,11 @@ TEST(WorkspaceTest, SlotsAreAlignedGrowAndKeep) {
 }
 
 TEST(SpanTest, CoversWhatTheMaskLeaves) {
-  const auto span = [](const Call<double>& call) { return attention::span_of(call.inputs(), call.options); };
-  const auto expect_span = [](const attention::Span& got, int64_t first, int64_t last, int64_t length) {
+  const auto span = [](const Call<double>& call) {
+    return attention::span_of(call.inputs(), call.options);
+  };
+  const auto expect_span = [](const attention::Span& got, int64_t first, int64_t last,
+                              int64_t length) {
     EXPECT_EQ(got.first_distance, first);
     EXPECT_EQ(got.last_distance, last);
     EXPECT_EQ(got.length, length);

@@ -22,7 +22,8 @@ inline oracle::IndexMatrix index_matrix(const IndexMap& map, const oracle::Posit
                                         const oracle::Positions& keys) {
   oracle::IndexMatrix index(static_cast<int>(queries.size()), static_cast<int>(keys.size()));
   for (int i = 0; i < index.rows; ++i) {
-    for (int j = 0; j < index.cols; ++j) index(i, j) = row_at(map, keys[size_t(j)] - queries[size_t(i)]);
+    for (int j = 0; j < index.cols; ++j)
+      index(i, j) = row_at(map, keys[size_t(j)] - queries[size_t(i)]);
   }
   return index;
 }
@@ -30,7 +31,8 @@ inline oracle::IndexMatrix index_matrix(const IndexMap& map, const oracle::Posit
 inline oracle::Matrix table_matrix(const Table<double>& table, int head) {
   oracle::Matrix m(static_cast<int>(table.rows), static_cast<int>(table.width));
   const size_t begin = table.heads == 1 ? 0 : size_t(head) * m.values.size();
-  m.values.assign(table.data.begin() + long(begin), table.data.begin() + long(begin + m.values.size()));
+  m.values.assign(table.data.begin() + long(begin),
+                  table.data.begin() + long(begin + m.values.size()));
   return m;
 }
 
@@ -43,15 +45,18 @@ inline oracle::Matrix head_matrix(const View<const double, 4>& view, int b, int 
 }
 
 // side: +1 queries, -1 keys.
-inline oracle::Matrix turn(const Rotation& r, oracle::Matrix x, const oracle::Positions& positions, int side) {
+inline oracle::Matrix turn(const Rotation& r, oracle::Matrix x, const oracle::Positions& positions,
+                           int side) {
   const bool interleaved = r.layout == Rotation::Layout::kInterleaved;
   x = oracle::rope(x, positions, r.frequency,
-                   interleaved ? oracle::RopeLayout::kInterleaved : oracle::RopeLayout::kHalfSplit, r.magnitude);
+                   interleaved ? oracle::RopeLayout::kInterleaved : oracle::RopeLayout::kHalfSplit,
+                   r.magnitude);
   for (int n = 0; n < x.rows && !r.log_growth.empty(); ++n) {
     for (int c = 0; c < r.width; ++c) {
       const size_t t = size_t(interleaved ? c / 2 : c % int(r.width / 2));
       const double growth = r.log_growth[t] * side;
-      x(n, c) *= std::exp(double(positions[size_t(n)]) * growth) / std::exp(double(r.center) * growth);
+      x(n, c) *=
+          std::exp(double(positions[size_t(n)]) * growth) / std::exp(double(r.center) * growth);
     }
   }
   return x;
@@ -85,26 +90,33 @@ inline oracle::Attention dense_call(const Call<double>& call, int b, int h) {
   if (t.number) {
     oracle::Matrix& side = t.number->scaled ? a.scaled : a.unscaled;
     side = oracle::sum(side, oracle::number_term(table_matrix(t.number->table, h).values,
-                                                 index_matrix(t.number->index, a.query_positions, a.key_positions)));
+                                                 index_matrix(t.number->index, a.query_positions,
+                                                              a.key_positions)));
     const size_t head = t.number->table.heads == 1 ? 0 : size_t(h);
     const int64_t last = t.number->index.first + int64_t(t.number->index.rows.size()) - 1;
     for (int i = 0; i < s.q; ++i) {
       for (int j = 0; j < s.k; ++j) {
         const int64_t d = a.key_positions[size_t(j)] - a.query_positions[size_t(i)];
-        if (!t.number->left.empty()) side(i, j) += t.number->left[head] * double(std::max<int64_t>(0, t.number->index.first - d));
-        if (!t.number->right.empty()) side(i, j) += t.number->right[head] * double(std::max<int64_t>(0, d - last));
+        if (!t.number->left.empty())
+          side(i, j) +=
+              t.number->left[head] * double(std::max<int64_t>(0, t.number->index.first - d));
+        if (!t.number->right.empty())
+          side(i, j) += t.number->right[head] * double(std::max<int64_t>(0, d - last));
       }
     }
   }
   if (t.query_rows) {
     oracle::Matrix& side = t.query_rows->scaled ? a.scaled : a.unscaled;
-    side = oracle::sum(side, oracle::query_row_term(a.q, table_matrix(t.query_rows->rows, h),
-                                                    index_matrix(t.query_rows->index, a.query_positions, a.key_positions)));
+    side = oracle::sum(side,
+                       oracle::query_row_term(
+                           a.q, table_matrix(t.query_rows->rows, h),
+                           index_matrix(t.query_rows->index, a.query_positions, a.key_positions)));
   }
   if (t.key_rows) {
     oracle::Matrix& side = t.key_rows->scaled ? a.scaled : a.unscaled;
     side = oracle::sum(side, oracle::key_row_term(a.k, table_matrix(t.key_rows->rows, h),
-                                                  index_matrix(t.key_rows->index, a.query_positions, a.key_positions)));
+                                                  index_matrix(t.key_rows->index, a.query_positions,
+                                                               a.key_positions)));
   }
   if (t.content_bias) {
     const oracle::Matrix u = table_matrix(*t.content_bias, h);
@@ -117,7 +129,8 @@ inline oracle::Attention dense_call(const Call<double>& call, int b, int h) {
   if (call.key_batches) {
     const View<const double, 3> numbers = call.inputs().number_per_key;
     for (int j = 0; j < s.k; ++j) {
-      a.unscaled_keys.push_back(numbers(call.key_batches == 1 ? 0 : b, call.key_heads == 1 ? 0 : h, j));
+      a.unscaled_keys.push_back(
+          numbers(call.key_batches == 1 ? 0 : b, call.key_heads == 1 ? 0 : h, j));
     }
   }
   return a;

@@ -35,8 +35,9 @@ Call<double> long_call(const Engine& engine, int b, int h, int hk, unsigned term
 }
 
 TEST_P(Determinism, AnyNumberOfThreadsGivesTheSameBits) {
-  for (unsigned terms : {unsigned(kNone), unsigned(kNumber), unsigned(kQueryRows), unsigned(kKeyRows),
-                         unsigned(kValueRows), unsigned(kContentBias), unsigned(kRotation), unsigned(kAllTerms)}) {
+  for (unsigned terms :
+       {unsigned(kNone), unsigned(kNumber), unsigned(kQueryRows), unsigned(kKeyRows),
+        unsigned(kValueRows), unsigned(kContentBias), unsigned(kRotation), unsigned(kAllTerms)}) {
     for (const auto& [b, h, hk] : {std::tuple(1, 1, 1), {2, 4, 2}}) {
       const Call<double> call = long_call(GetParam(), b, h, hk, terms, terms % 2);
       SCOPED_TRACE(terms_text(terms) + " batch " + std::to_string(b));

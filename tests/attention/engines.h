@@ -47,75 +47,54 @@ class Using {
 };
 
 // The call with its numbers rounded to float, so that every engine gets the same ones.
-inline Call<double> rounded(const Call<double>& call) { return cast_call<double>(cast_call<float>(call)); }
+inline Call<double> rounded(const Call<double>& call) {
+  return cast_call<double>(cast_call<float>(call));
+}
 
 template <class T>
 Results<double> widened(const Call<double>& call, const Results<T>& from) {
   Results<double> to(call);
-  const auto copy = [](const char*, auto& to, const auto& from) { to.assign(from.begin(), from.end()); };
+  const auto copy = [](const char*, auto& to, const auto& from) {
+    to.assign(from.begin(), from.end());
+  };
   copy("", to.out, from.out), copy("", to.lse, from.lse), copy("", to.dkey, from.dkey);
   copy("", to.dq, from.dq), copy("", to.dk, from.dk), copy("", to.dv, from.dv);
   each_table(copy, to.dterms, from.dterms);
   return to;
 }
 
-inline Results<double> run(const Engine& engine, const Call<double>& call, int threads = 2) {
-  ThreadPool pool(threads);
-  if (!engine.single) return run_public(call, pool);
-  const Using set(engine.set);
-  return widened(call, run_public(cast_call<float>(call), pool));
-}
+Results<double> run(const Engine& engine, const Call<double>& call, int threads = 2);
 
 // What a call must give, and the magnitudes behind each number: the double twin.
 struct Expected {
   Results<double> want;
   Results<Sized> sized;
-  explicit Expected(const Call<double>& call) : want(run_twin(call)), sized(run_twin(cast_call<Sized>(call))) {}
+  explicit Expected(const Call<double>& call);
 };
 
 // `got` may differ from the twin by rounding in `eps`. All outputs and gradients.
-inline void expect_like_twin(const Call<double>& call, const Expected& expected, const Results<double>& got, double eps) {
-  // The longest chain of additions behind an element.
-  const int64_t chain = call.shape.k + call.shape.q + call.shape.d;
-  each_result(
-      [&](const char* name, const auto& got, const auto& want, const auto& sized) {
-        std::vector<double> size;
-        for (const Sized& x : sized) size.push_back(x.size);
-        oracle::expect_close(name, got, want, size, chain, eps);
-      },
-      got, expected.want, expected.sized);
-}
+void expect_like_twin(const Call<double>& call, const Expected& expected,
+                      const Results<double>& got, double eps);
 inline void expect_like_twin(const Call<double>& call, const Results<double>& got, double eps) {
   expect_like_twin(call, Expected(call), got, eps);
 }
 
 // Rows of a part (call.h) are rows `begin` ... of the whole.
-inline void expect_same_rows(const Call<double>& call, const Results<double>& whole, const Call<double>& part,
-                             const Results<double>& got, int begin, double eps) {
-  const Results<Sized> sized = run_twin(cast_call<Sized>(call), false);
-  const oracle::Shape &s = call.shape, &p = part.shape;
-  const double allowed = oracle::kSafety * (1 + s.k + s.d) * eps;
-  for (int bh = 0; bh < s.b * s.h; ++bh) {
-    for (int i = 0; i < p.q; ++i) {
-      for (int c = 0; c < s.dv; ++c) {
-        const size_t at = size_t((bh * s.q + begin + i) * s.dv + c);
-        EXPECT_NEAR(got.out[size_t((bh * p.q + i) * s.dv + c)], whole.out[at], allowed * sized.out[at].size)
-            << "head " << bh << " query " << begin + i << " channel " << c;
-      }
-    }
-  }
-}
+void expect_same_rows(const Call<double>& call, const Results<double>& whole,
+                      const Call<double>& part, const Results<double>& got, int begin, double eps);
 
 class EachEngine : public testing::TestWithParam<Engine> {
  public:
-  Results<double> run(const Call<double>& call, int threads = 2) { return test::run(GetParam(), call, threads); }
-  void expect_same_rows(const Call<double>& call, const Results<double>& whole, const Call<double>& part,
-                        const Results<double>& got, int begin) {
+  Results<double> run(const Call<double>& call, int threads = 2) {
+    return test::run(GetParam(), call, threads);
+  }
+  void expect_same_rows(const Call<double>& call, const Results<double>& whole,
+                        const Call<double>& part, const Results<double>& got, int begin) {
     test::expect_same_rows(call, whole, part, got, begin, GetParam().eps());
   }
 };
-#define LOCANT_EACH_ENGINE(suite)                                                \
-  class suite : public ::locant::test::EachEngine {};                            \
+#define LOCANT_EACH_ENGINE(suite)                                                       \
+  class suite : public ::locant::test::EachEngine {};                                   \
   INSTANTIATE_TEST_SUITE_P(On, suite, testing::ValuesIn(::locant::test::all_engines()), \
                            [](const auto& info) { return info.param.name(); })
 

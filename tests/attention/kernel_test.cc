@@ -1,5 +1,6 @@
-// The fast path against the double twin: seeded random shapes, options, positions and terms, outputs
-// and every gradient, on every instruction set of this machine; and the sets against each other.
+// The fast path against the double twin: seeded random shapes, options, positions and terms,
+// outputs and every gradient, on every instruction set of this machine; and the sets against each
+// other.
 #include <gtest/gtest.h>
 
 #include "tests/attention/engines.h"
@@ -35,7 +36,8 @@ TEST(Kernel, IsTheTwinForAnyMixOfTerms) {
 // Several tiles in each direction, head sizes beyond a few vectors.
 TEST(Kernel, IsTheTwinOverManyTiles) {
   for (uint64_t seed = 2000; seed < 2024; ++seed) {
-    const unsigned terms = seed % 2 ? oracle::Rng(seed).bits() & kAllTerms : kSingleTerms[seed / 2 % 7];
+    const unsigned terms =
+        seed % 2 ? oracle::Rng(seed).bits() & kAllTerms : kSingleTerms[seed / 2 % 7];
     if (!is_twin(rounded(random_call(seed, terms, {2, 2, 300, 136})))) return;
   }
 }

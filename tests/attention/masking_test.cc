@@ -1,28 +1,19 @@
-// Who sees whom, and in which order things are done: causal masks by position, windows, padding,
-// packing, caches, softcap, scale. On every engine. Ids are those of tests/bugs.md.
+// Who sees whom: causal masks by position, windows, padding, packing, rows that see nothing.
+// On every engine; ids are those of tests/bugs.md.
+#include "tests/golden/masking.h"
+
 #include <gtest/gtest.h>
 
 #include "tests/attention/engines.h"
 #include "tests/attention/toy.h"
-#include "tests/golden/alibi.h"
-#include "tests/golden/deberta.h"
-#include "tests/golden/masking.h"
-#include "tests/golden/shaw.h"
-#include "tests/golden/t5.h"
-#include "tests/golden/transformer_xl.h"
 
 namespace locant::test {
 namespace {
 
-using golden::kSixDigits;
-
-LOCANT_EACH_ENGINE(OrderOfOperations);
 LOCANT_EACH_ENGINE(Mask);
-LOCANT_EACH_ENGINE(Cache);
-LOCANT_EACH_ENGINE(BiasGradient);
 
 // Which keys each query sees: scores are all 0, values unit vectors.
-Call<double> who_sees(int queries, int keys) { 
+Call<double> who_sees(int queries, int keys) {
   Call<double> call = scores_are(queries, std::vector<double>(size_t(keys), 0));
   return call;
 }
@@ -32,104 +23,11 @@ void expect_sees(const Results<double>& got, const int (&want)[Q][K]) {
     int seen = 0;
     for (size_t j = 0; j < K; ++j) seen += want[i][j];
     for (size_t j = 0; j < K; ++j) {
-      EXPECT_NEAR(got.out[i * K + j], want[i][j] ? 1.0 / seen : 0, want[i][j] ? 1e-6 : 0) << i << ", " << j;
+      EXPECT_NEAR(got.out[i * K + j], want[i][j] ? 1.0 / seen : 0, want[i][j] ? 1e-6 : 0)
+          << i << ", " << j;
     }
   }
 }
-
-// --- order of operations ---------------------------------------------------------------------------
-
-TEST_P(OrderOfOperations, D36_TheScaleIsNotAppliedToUnscaledBiases) {
-  Call<double> call = with_unit_values(causal_toy());
-  call.terms.number = number(false, {0, {0}, kNoRow, kNoRow}, {0}, {-.5});
-  oracle::expect_printed("outside", run(call).out, flat(golden::kAlibiToyWeights), GetParam().printed());
-  call.terms.number->scaled = true;  // Falcon
-  oracle::expect_printed("inside", run(call).out, flat(golden::kAlibiToyWeightsScaled), GetParam().printed());
-}
-
-TEST_P(OrderOfOperations, D36_NumbersPerKeyAreOutsideTheScale) {
-  Call<double> call = scores_are(1, {0, 0});
-  call.options.scale = 0.25;
-  call.key_batches = call.key_heads = 1;
-  call.key_numbers = {0, std::log(3.0)};
-  const Results<double> got = run(call);
-  EXPECT_NEAR(got.out[0], 0.25, 4 * GetParam().eps());
-  EXPECT_NEAR(got.out[1], 0.75, 4 * GetParam().eps());
-}
-
-TEST_P(OrderOfOperations, D37_TheScaleOfTheCallIsUsed) {
-  for (unsigned terms : kSingleTerms) {
-    Call<double> call = rounded(random_call(11, terms));
-    for (double scale : {1.0, 1 / (std::sqrt(double(call.shape.d)) * 4), 0.0, -0.5}) {
-      call.options.scale = scale;
-      SCOPED_TRACE(call.text() + " scale " + std::to_string(scale));
-      expect_like_twin(call, run(call), GetParam().eps());
-    }
-    call.options.scale.reset();
-    Call<double> same = call;
-    same.options.scale = 1 / std::sqrt(double(call.shape.d));
-    EXPECT_EQ(run(call).out, run(same).out) << "the default is 1/sqrt(D)";
-  }
-}
-
-TEST_P(OrderOfOperations, D37_ScaleFactorMultipliesTheScale) {
-  Call<double> call = scores_are(1, {0, std::log(3.0) * 2});
-  call.terms.scale_factor = 0.5;
-  EXPECT_NEAR(run(call).out[1], 0.75, 8 * GetParam().eps());
-}
-
-TEST_P(OrderOfOperations, D54_SoftcapComesBeforeBiasAndMask) {
-  const std::vector<double> logits(golden::kSoftcapLogits, golden::kSoftcapLogits + 3);
-  Call<double> call = scores_are(1, logits);
-  call.options.softcap = 2;
-  call.key_batches = call.key_heads = 1;
-  call.key_numbers = {0, 0, -std::numeric_limits<double>::infinity()};
-  oracle::expect_printed("weights", run(call).out, oracle::numbers(golden::kSoftcapWeightsLastMasked),
-                         GetParam().printed());
-  // The same by the causal mask: queries at 1.
-  call.key_batches = 0;
-  call.key_numbers.clear();
-  call.options.causal = true;
-  call.q_positions = {1};
-  call.k_positions = {0, 1, 2};
-  oracle::expect_printed("causal", run(call).out, oracle::numbers(golden::kSoftcapWeightsLastMasked),
-                         GetParam().printed());
-}
-
-TEST_P(OrderOfOperations, D54_UnscaledTermsAreNotCapped) {
-  Call<double> call = scores_are(1, {5, 0});
-  call.options.softcap = 1;
-  call.terms.number = number(false, {0, {0, 1}, kNoRow, kNoRow}, {0, 30});
-  call.q_positions = {0};
-  call.k_positions = {0, 1};
-  // Capped: tanh(5) against 0; then 30 is added to the second, far above any cap.
-  EXPECT_NEAR(run(call).lse[0], 30 + std::log1p(std::exp(std::tanh(5) - 30)), 64 * GetParam().eps());
-  call.terms.number->scaled = true;
-  EXPECT_NEAR(run(call).lse[0], std::log(std::exp(std::tanh(5)) + std::exp(std::tanh(30))), 8 * GetParam().eps());
-}
-
-TEST_P(OrderOfOperations, D55_SoftcapIsUsed) {
-  for (int n = 0; n < 3; ++n) {
-    Call<double> call = scores_are(1, {golden::kSoftcapLogits[n]});
-    call.options.softcap = 2;
-    EXPECT_NEAR(run(call).lse[0], golden::kSoftcapped[n], GetParam().printed());  // one key: its score
-  }
-}
-
-TEST_P(OrderOfOperations, D38_KeyRowsFollowTheDistanceOfQueryAndKey) {
-  Call<double> call = toy();
-  const IndexMap index{-2, {3, 3, 2, 1, 0}, kNoRow, kNoRow};  // delta(i, j)
-  call.terms.key_rows = rows(index, golden::kDebertaToyQr);
-  call.q.assign(call.q.size(), 0);  // key rows alone
-  call.options.scale = 1;
-  std::vector<double> want;
-  for (const auto& row : golden::kDebertaToyP2c) {
-    want.push_back(std::log(std::exp(row[0]) + std::exp(row[1]) + std::exp(row[2])));
-  }
-  oracle::expect_printed("lse", run(call).lse, want, 8 * GetParam().eps());
-}
-
-// --- masks -----------------------------------------------------------------------------------------
 
 TEST_P(Mask, D56_CausalIsByPositionWhenLengthsDiffer) {
   Call<double> call = who_sees(2, 5);
@@ -241,7 +139,8 @@ TEST_P(Mask, D42_DistancesAreTrueOnBothSides) {
 TEST_P(Mask, D47_RowsForMaskedDistancesAreNeverUsed) {
   Call<double> call = rounded(random_call(3, kNone));
   call.shape = {};
-  call.shape.q = call.shape.k = 40, call.shape.h = call.shape.hk = 2, call.shape.d = call.shape.dv = 8;
+  call.shape.q = call.shape.k = 40, call.shape.h = call.shape.hk = 2,
+  call.shape.d = call.shape.dv = 8;
   call = rounded(random_like(call));
   call.options = {};
   call.options.causal = true;
@@ -260,7 +159,8 @@ TEST_P(Mask, D47_RowsForMaskedDistancesAreNeverUsed) {
     t.value_rows = ValuePerDistance<double>{index, t.query_rows->rows};
     for (int row = 40; row < 79; ++row) {  // right of the diagonal
       *t.number->table.row(0, row) = poison;
-      for (int c = 0; c < 8; ++c) t.query_rows->rows.row(0, row)[c] = t.value_rows->rows.row(0, row)[c] = poison;
+      for (int c = 0; c < 8; ++c)
+        t.query_rows->rows.row(0, row)[c] = t.value_rows->rows.row(0, row)[c] = poison;
     }
     return rounded(filled);
   };
@@ -269,8 +169,8 @@ TEST_P(Mask, D47_RowsForMaskedDistancesAreNeverUsed) {
   EXPECT_EQ(clean.lse, poisoned.lse);
   EXPECT_EQ(clean.dq, poisoned.dq);
   EXPECT_EQ(clean.dk, poisoned.dk);
-  each_table([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; }, clean.dterms,
-             poisoned.dterms);
+  each_table([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; },
+             clean.dterms, poisoned.dterms);
 }
 
 TEST_P(Mask, D52_AFullyMaskedRowGivesZerosAndZeroGradients) {
@@ -309,7 +209,8 @@ TEST_P(Mask, D53_MaskedRowsAreZeroBesideRowsThatAreNot) {
     Call<double> call;
     call.shape.q = 70, call.shape.k = 130, call.shape.d = call.shape.dv = 16;
     call = rounded(random_like(call));
-    for (int i = 0; i < 70; ++i) call.q_positions.push_back(i % 7 == 3 ? (kind == 0 ? 0 : 1000) : 100 + i);
+    for (int i = 0; i < 70; ++i)
+      call.q_positions.push_back(i % 7 == 3 ? (kind == 0 ? 0 : 1000) : 100 + i);
     for (int j = 0; j < 130; ++j) call.k_positions.push_back(50 + j);
     if (kind == 0) call.options.causal = true;
     if (kind > 0) call.options.window = {40, 30};
@@ -342,7 +243,8 @@ TEST_P(Mask, NanInPaddedKeysDoesNotSpread) {
     }
     const Results<double> clean = run(call);
     Call<double> dirty = call;
-    const double poisons[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 1e30};
+    const double poisons[] = {std::numeric_limits<double>::quiet_NaN(),
+                              std::numeric_limits<double>::infinity(), 1e30};
     for (int b = 0; b < 2; ++b) {
       for (int j = 0; j < 75; ++j) {
         if (call.key_numbers[size_t(b * 75 + j)] == 0) continue;
@@ -355,7 +257,8 @@ TEST_P(Mask, NanInPaddedKeysDoesNotSpread) {
       }
     }
     const Results<double> got = run(dirty);
-    each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; }, clean, got);
+    each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; },
+                clean, got);
   }
 }
 
@@ -363,7 +266,8 @@ TEST_P(Mask, D09_LeftPaddingWithItsOwnPositionsIsTheUnpaddedSequence) {
   for (unsigned terms : kSingleTerms) {
     SCOPED_TRACE(terms_text(terms));
     Call<double> alone;
-    alone.shape.h = alone.shape.hk = 2, alone.shape.q = alone.shape.k = 6, alone.shape.d = alone.shape.dv = 4;
+    alone.shape.h = alone.shape.hk = 2, alone.shape.q = alone.shape.k = 6,
+    alone.shape.d = alone.shape.dv = 4;
     alone.term_bits = terms;
     alone = rounded(random_like(alone));
     alone.options.causal = true;
@@ -424,7 +328,8 @@ TEST_P(Mask, D60_PackedDocumentsAreTheDocumentsAlone) {
     for (int document = 0; document < 2; ++document) {
       packed.key_numbers.clear();
       for (int t = 0; t < 14; ++t) {
-        packed.key_numbers.push_back(t / 7 == document ? 0 : -std::numeric_limits<double>::infinity());
+        packed.key_numbers.push_back(t / 7 == document ? 0
+                                                       : -std::numeric_limits<double>::infinity());
       }
       const Results<double> got = run(packed);
       for (size_t n = 0; n < want.out.size(); ++n) {
@@ -436,174 +341,6 @@ TEST_P(Mask, D60_PackedDocumentsAreTheDocumentsAlone) {
     }
     // Resetting positions alone is not enough: the log-sum-exp sees both documents.
     EXPECT_NEAR(leaking.lse[3], want.lse[3] + std::log(2.0), 64 * GetParam().eps());
-  }
-}
-
-// --- caches ----------------------------------------------------------------------------------------
-
-TEST_P(Cache, D45_ACachedStepIsARowOfTheWholePass) {
-  for (unsigned terms : kSingleTerms) {
-    SCOPED_TRACE(terms_text(terms));
-    Call<double> call;
-    call.shape.h = 2, call.shape.hk = 1, call.shape.q = call.shape.k = 12, call.shape.d = 6, call.shape.dv = 5;
-    call.term_bits = terms;
-    call = rounded(random_like(call));
-    call.options.causal = true;
-    const Results<double> whole = run(call);
-    for (int step = 0; step < 12; ++step) {
-      // By default positions (queries are the last keys) and by explicit ones.
-      Call<double> one = part(call, step, 1, step + 1);
-      expect_same_rows(call, whole, one, run(one), step);
-      one.q_positions = {step};
-      one.k_positions = oracle::consecutive(step + 1);
-      expect_same_rows(call, whole, one, run(one), step);
-      // A cache longer than what is filled: the causal mask hides the rest.
-      Call<double> roomy = part(call, step, 1, 12);
-      roomy.q_positions = {step};
-      roomy.k_positions = oracle::consecutive(12);
-      expect_same_rows(call, whole, roomy, run(roomy), step);
-    }
-  }
-}
-
-// What is added to the scores of the last of n tokens, from the log-sum-exp of one key at a time.
-std::vector<double> added_at_last(const Engine& engine, int n, const NumberPerDistance<double>& term) {
-  std::vector<double> added;
-  for (int j = 0; j < n; ++j) {
-    Call<double> call = scores_are(1, {0});
-    call.q_positions = {n - 1};
-    call.k_positions = {j};
-    call.terms.number = term;
-    added.push_back(test::run(engine, call).lse[0]);
-  }
-  return added;
-}
-
-// Powers of two and their logarithms may round twice.
-void expect_added(const std::vector<double>& got, const std::vector<double>& want, double eps) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t j = 0; j < want.size(); ++j) EXPECT_NEAR(got[j], want[j], 4 * eps * std::fabs(want[j])) << j;
-}
-
-TEST_P(Cache, D46_ShawRowsOfADecodingStep) {
-  const std::vector<double> want(golden::kShawIndexDecodeK2, golden::kShawIndexDecodeK2 + 4);
-  expect_added(added_at_last(GetParam(), 4, number(false, {-2, {0, 1, 2, 3, 4}, 0, 4}, {0, 1, 2, 3, 4})), want, GetParam().eps());
-}
-
-TEST_P(Cache, D03_D06_TheOwnPositionHasBiasZeroWhateverTheOffset) {
-  const NumberPerDistance<double> alibi = number(false, {0, {0}, kNoRow, kNoRow}, {0}, {-.5});
-  expect_added(added_at_last(GetParam(), 5, alibi), oracle::numbers(golden::kAlibiDecodeRow5), GetParam().eps());
-  // The same at an offset of a million: nothing is lost in float.
-  Call<double> call = scores_are(1, {0});
-  call.terms.number = alibi;
-  for (int64_t distance : {0, 1, 2, 3}) {
-    call.q_positions = {1000000};
-    call.k_positions = {1000000 - distance};
-    EXPECT_NEAR(run(call).lse[0], -.5 * double(distance), 4 * .5 * double(distance) * GetParam().eps());
-  }
-}
-
-TEST_P(Cache, D08_SymmetricBiasAboveTheDiagonal) {
-  Call<double> call = scores_are(1, {0});
-  call.terms.number = number(false, {0, {0}, kNoRow, kNoRow}, {0}, {-.5}, {-.5});
-  for (int j = 0; j < 4; ++j) {
-    call.q_positions = {0};
-    call.k_positions = {j};
-    EXPECT_NEAR(run(call).lse[0], golden::kAlibiSymmetricRow0[j], 4 * .5 * j * GetParam().eps());
-  }
-}
-
-TEST_P(Cache, D34_T5BiasAtEveryStep) {
-  // Query 19 of 20 and its published buckets, as a table that returns the bucket.
-  IndexMap index;
-  index.first = -19;
-  std::vector<double> table;
-  for (int b = 0; b < 32; ++b) table.push_back(b);
-  for (int bucket : golden::kT5Uni32Query19) index.rows.push_back(bucket);
-  const std::vector<double> want(golden::kT5Uni32Query19, golden::kT5Uni32Query19 + 20);
-  expect_added(added_at_last(GetParam(), 20, number(false, index, table)), want, GetParam().eps());
-}
-
-TEST_P(Cache, D04_ABiasNeverComesFromAnEarlierCall) {
-  // One workspace for 4 x 5 and then 4 x 4: the diagonal of the second has bias 0.
-  Call<double> first = scores_are(4, std::vector<double>(5, 0));
-  first.terms.number = number(false, {0, {0}, kNoRow, kNoRow}, {0}, {-.5}, {-.5});
-  Call<double> second = scores_are(4, std::vector<double>(4, 0));
-  second.terms = first.terms;
-  const auto both = [&]<class T>(T) {
-    attention::Workspace workspace;
-    ThreadPool pool(2);
-    std::vector<Results<double>> results;
-    for (const Call<double>* call : {&first, &second}) {
-      const Call<T> typed = cast_call<T>(*call);
-      Results<T> got(typed);
-      attention::forward(typed.inputs(), typed.terms, typed.options, got.outputs(typed), workspace, pool);
-      results.push_back(widened(*call, got));
-    }
-    return results;
-  };
-  const Using set(GetParam().set);
-  const auto got = GetParam().single ? both(float()) : both(double());
-  EXPECT_EQ(got[1].out, run(second).out);
-  for (int i = 0; i < 4; ++i) {
-    for (int j = 0; j < 4; ++j) {
-      EXPECT_NEAR(got[1].out[size_t(i * 4 + j)] / got[1].out[size_t(i * 4 + i)], std::exp(-.5 * std::abs(i - j)),
-                  16 * GetParam().eps());
-    }
-  }
-}
-
-TEST_P(Cache, D12_D13_D14_AnglesAreTakenInDouble) {
-  // Positions that neither bf16 (256, 257) nor a float angle can tell apart: the score of two tokens
-  // depends on their distance only, also at a million.
-  Rotation r{Rotation::Layout::kHalfSplit, 32, {}, 1, {}, 0};
-  for (int t = 0; t < 16; ++t) r.frequency.push_back(std::pow(10000.0, -t / 16.0));
-  Call<double> call;
-  call.shape.d = 32;
-  oracle::Rng rng(4);
-  call.q = oracle::random_numbers(rng, 32), call.k = oracle::random_numbers(rng, 32);
-  call.v = call.out_gradient = {1};
-  call.options.scale = 1;
-  call.terms.rotation = r;
-  const auto score_at = [&](int64_t q, int64_t k) {
-    call.q_positions = {q};
-    call.k_positions = {k};
-    return run(rounded(call)).lse[0];
-  };
-  double size = 0;
-  for (int c = 0; c < 32; ++c) size += std::fabs(call.q[size_t(c)]) + std::fabs(call.k[size_t(c)]);
-  for (int64_t offset : {256, 1857, 131071, 1000003}) {
-    // In double the angle itself rounds: offset * eps.
-    const double allowed = size * 32 * (GetParam().eps() + double(offset) * oracle::kEpsDouble);
-    EXPECT_NEAR(score_at(offset + 1, offset), score_at(1, 0), allowed) << offset;
-    EXPECT_NEAR(score_at(offset, offset), score_at(0, 0), allowed) << offset;
-  }
-}
-
-// --- gradients of a bias alone ---------------------------------------------------------------------
-
-TEST_P(BiasGradient, D61_ATableAloneHasAGradient) {
-  for (unsigned terms : {unsigned(kNumber), unsigned(kAllTerms)}) {
-    const Call<double> call = rounded(random_call(31, terms));
-    SCOPED_TRACE(call.text());
-    const auto only_tables = [&]<class T>(T) {
-      const Call<T> typed = cast_call<T>(call);
-      Results<T> got(typed);
-      attention::Workspace workspace;
-      SerialExecutor serial;
-      attention::forward(typed.inputs(), typed.terms, typed.options, got.outputs(typed), workspace, serial);
-      attention::Gradients<T> gradients;
-      gradients.terms = &got.dterms;
-      attention::backward(typed.inputs(), typed.terms, typed.options, read_only(got.outputs(typed)),
-                          typed.out_gradient_view(), gradients, workspace, serial);
-      return widened(call, got);
-    };
-    const Using set(GetParam().set);
-    const Results<double> got = GetParam().single ? only_tables(float()) : only_tables(double());
-    const Results<double> all = run(call);
-    each_table([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; }, got.dterms,
-               all.dterms);
-    EXPECT_EQ(got.dq, std::vector<double>(got.dq.size(), 0)) << "not asked for, not touched";
   }
 }
 

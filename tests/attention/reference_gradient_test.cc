@@ -2,6 +2,7 @@
 // and central differences of the dense oracle, which shares no code with the twin.
 #include <gtest/gtest.h>
 
+#include "locant/attention/reference.h"
 #include "tests/attention/dense.h"
 #include "tests/attention/sized.h"
 #include "tests/oracle/finite_difference.h"
@@ -22,11 +23,13 @@ T loss(const Call<T>& call) {
 }
 
 // Im f(x + ih) / h for every number of x; h so small that h^2 vanishes.
-std::vector<double> complex_step(Call<std::complex<double>>& call, std::vector<std::complex<double>>& x) {
+std::vector<double> complex_step(Call<std::complex<double>>& call,
+                                 std::vector<std::complex<double>>& x) {
   constexpr double kStep = 0x1p-100;
   std::vector<double> gradient;
   for (auto& element : x) {
-    if (std::isnan(element.real()) || std::isinf(element.real())) {  // padding: nothing depends on it
+    if (std::isnan(element.real()) ||
+        std::isinf(element.real())) {  // padding: nothing depends on it
       gradient.push_back(0);
       continue;
     }
@@ -52,7 +55,8 @@ void expect_complex_step(const Call<double>& call) {
       z, want);
   const int64_t chain = call.shape.k + call.shape.q + call.shape.d;
   const auto compare = [&](const std::string& name, const std::vector<double>& got,
-                           const std::vector<std::complex<double>>& want, const std::vector<Sized>& sized) {
+                           const std::vector<std::complex<double>>& want,
+                           const std::vector<Sized>& sized) {
     std::vector<double> real, size;
     for (const auto& x : want) real.push_back(x.real());
     for (const Sized& x : sized) size.push_back(x.size);
@@ -70,7 +74,8 @@ INSTANTIATE_TEST_SUITE_P(Each, TwinGradient, testing::ValuesIn(kSingleTerms),
                          [](const auto& info) { return "terms" + std::to_string(info.param); });
 
 TEST_P(TwinGradient, IsTheComplexStep) {
-  for (uint64_t seed = 1; seed <= 25; ++seed) expect_complex_step(random_call(seed, GetParam(), kSmall));
+  for (uint64_t seed = 1; seed <= 25; ++seed)
+    expect_complex_step(random_call(seed, GetParam(), kSmall));
 }
 
 TEST(TwinGradients, OfAnyMixOfTermsAreTheComplexStep) {
@@ -79,7 +84,7 @@ TEST(TwinGradients, OfAnyMixOfTermsAreTheComplexStep) {
   }
 }
 
-// --- second witness --------------------------------------------------------------------------------
+// --- second witness -----------------------------------------------------------------------------
 
 double dense_loss(const Call<double>& call) {
   const oracle::Shape& s = call.shape;
@@ -124,14 +129,16 @@ void expect_differences(const Call<double>& original) {
             continue;
           }
           const double want = oracle::derivative([&] { return dense_loss(call); }, x[e], step);
-          EXPECT_NEAR(gradient[e], want, kDifferenceError * (1 + size[e])) << name << "[" << e << "]";
+          EXPECT_NEAR(gradient[e], want, kDifferenceError * (1 + size[e]))
+              << name << "[" << e << "]";
         }
       },
       call, got);
 }
 
 TEST_P(TwinGradient, IsTheDifferenceOfTheDenseFormula) {
-  for (uint64_t seed = 1; seed <= 8; ++seed) expect_differences(random_call(seed, GetParam(), kSmall));
+  for (uint64_t seed = 1; seed <= 8; ++seed)
+    expect_differences(random_call(seed, GetParam(), kSmall));
 }
 
 TEST(TwinGradients, OfAnyMixOfTermsAreTheDifferenceOfTheDenseFormula) {
@@ -160,7 +167,8 @@ TEST(TwinGradients, EachAloneIsTheSame) {
   EXPECT_EQ(alone([](auto& to, auto all) { to.k = all.k; }).dk, all.dk);
   EXPECT_EQ(alone([](auto& to, auto all) { to.v = all.v; }).dv, all.dv);
   const Results<double> tables = alone([](auto& to, auto all) { to.terms = all.terms; });
-  each_table([](const char* name, auto& a, auto& b) { EXPECT_EQ(a, b) << name; }, tables.dterms, all.dterms);
+  each_table([](const char* name, auto& a, auto& b) { EXPECT_EQ(a, b) << name; }, tables.dterms,
+             all.dterms);
   EXPECT_EQ(tables.dq, std::vector<double>(call.q.size(), 0));
 }
 

@@ -81,7 +81,7 @@ TEST(Twin, FloatIsCloseToDouble) {
   }
 }
 
-// --- published values ------------------------------------------------------------------------------
+// --- published values ---------------------------------------------------------------------------
 
 template <size_t R, size_t C>
 void expect_golden(const char* name, const std::vector<double>& got, const double (&want)[R][C]) {
@@ -159,7 +159,8 @@ TEST(TwinToy, Deberta) {
   oracle::expect_printed("lse", got.lse, lse, kSixDigits);
   std::vector<double> want;
   for (int i = 0; i < 3; ++i) {
-    for (int j = 0; j < 3; ++j) want.push_back(std::exp(golden::kDebertaToyScores[i][j] - lse[size_t(i)]));
+    for (int j = 0; j < 3; ++j)
+      want.push_back(std::exp(golden::kDebertaToyScores[i][j] - lse[size_t(i)]));
   }
   oracle::expect_printed("weights", weights(call), want, 2 * kSixDigits, {3, 3});
 }
@@ -207,7 +208,8 @@ TEST(TwinToy, Rotation) {
   expect_golden("weights", weights(call), golden::kRopeToyWeights);
   expect_golden("out", out(call), golden::kRopeToyOut);
 
-  const std::vector<double> q = oracle::numbers(golden::kRopeDotQ), k = oracle::numbers(golden::kRopeDotK);
+  const std::vector<double> q = oracle::numbers(golden::kRopeDotQ),
+                            k = oracle::numbers(golden::kRopeDotK);
   Rotation r{Rotation::Layout::kInterleaved, 4, {1, .01}, 1, {}, 0};
   EXPECT_NEAR(score(q, k, 3, 1, r), golden::kRopeDotInterleaved3And1, kSixDigits);
   EXPECT_NEAR(score(q, k, 7, 5, r), golden::kRopeDotInterleaved3And1, kSixDigits);

@@ -1,7 +1,7 @@
 // A number that knows how large the things were that it was made of: run the twin in it and every
 // output and gradient comes with the magnitude its tolerance needs (tests/oracle/tolerance.h).
-// Rounding changes a result by at most about n eps size, to first order, whatever the order of sums:
-// sums add sizes, products weigh them, and exp turns an absolute error into a relative one.
+// Rounding changes a result by at most about n eps size, to first order, whatever the order of
+// sums: sums add sizes, products weigh them, and exp turns an absolute error into a relative one.
 #pragma once
 
 #include <cmath>
@@ -20,9 +20,13 @@ struct Sized {
     return *this = {value * y.value, size * std::fabs(y.value) + std::fabs(value) * y.size};
   }
   friend Sized operator+(Sized x, const Sized& y) { return x += y; }
-  friend Sized operator-(const Sized& x, const Sized& y) { return {x.value - y.value, x.size + y.size}; }
+  friend Sized operator-(const Sized& x, const Sized& y) {
+    return {x.value - y.value, x.size + y.size};
+  }
   friend Sized operator*(Sized x, const Sized& y) { return x *= y; }
-  friend Sized operator/(const Sized& x, const Sized& y) { return x * Sized(1 / y.value, y.size / (y.value * y.value)); }
+  friend Sized operator/(const Sized& x, const Sized& y) {
+    return x * Sized(1 / y.value, y.size / (y.value * y.value));
+  }
 };
 
 inline double real_part(const Sized& x) { return x.value; }
@@ -32,7 +36,9 @@ inline Sized exp(const Sized& x) {
   const double y = std::exp(x.value);
   return {y, y * (1 + x.size) + kUnderflow};
 }
-inline Sized log(const Sized& x) { return {std::log(x.value), std::fabs(std::log(x.value)) + x.size / x.value}; }
+inline Sized log(const Sized& x) {
+  return {std::log(x.value), std::fabs(std::log(x.value)) + x.size / x.value};
+}
 inline Sized tanh(const Sized& x) {
   const double y = std::tanh(x.value);
   return {y, std::fabs(y) + (1 - y * y) * x.size};

@@ -65,7 +65,8 @@ inline Call<double> with_unit_values(Call<double> call) {
 }
 
 inline NumberPerDistance<double> number(bool scaled, IndexMap index, std::vector<double> table,
-                                        std::vector<double> left = {}, std::vector<double> right = {}) {
+                                        std::vector<double> left = {},
+                                        std::vector<double> right = {}) {
   NumberPerDistance<double> term;
   term.scaled = scaled;
   term.index = std::move(index);

@@ -62,7 +62,8 @@ TEST_P(ThreadPoolTest, ATaskMayWaitForASmallerIndex) {
       done.store(index + 1);
     });
     ASSERT_EQ(order.size(), 64u);
-    for (int64_t index = 0; index < 64; ++index) EXPECT_EQ(order[static_cast<size_t>(index)], index);
+    for (int64_t index = 0; index < 64; ++index)
+      EXPECT_EQ(order[static_cast<size_t>(index)], index);
   }
 }
 
@@ -157,7 +158,8 @@ TEST_P(ThreadPoolTest, OtherCallersWait) {
   EXPECT_FALSE(overlapped);
 }
 
-// With more tasks than one thread can hold at once every worker is needed: also after it fell asleep.
+// With more tasks than one thread can hold at once every worker is needed: also after it fell
+// asleep.
 TEST_P(ThreadPoolTest, AllWorkersComeAlsoAfterARest) {
   ThreadPool pool(GetParam());
   for (int repeat = 0; repeat < 5; ++repeat) {

@@ -1,5 +1,5 @@
-// tests/bugs.md and the tests agree: every id once, every named test exists and carries the id, every
-// test that carries an id is named.
+// tests/bugs.md and the tests agree: every id once, every named test exists and carries the id,
+// every test that carries an id is named.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -27,7 +27,8 @@ std::string text_of_file(const std::filesystem::path& path) {
 std::set<std::string> tests_in_sources() {
   static const std::regex kTest(R"(\bTEST(?:_P|_F)?\(\s*(\w+)\s*,\s*(\w+)\s*\))");
   std::set<std::string> tests;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(LOCANT_SOURCE_DIR "/tests")) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(LOCANT_SOURCE_DIR "/tests")) {
     if (entry.path().extension() != ".cc") continue;
     const std::string text = text_of_file(entry.path());
     for (std::sregex_iterator match(text.begin(), text.end(), kTest), end; match != end; ++match) {
@@ -68,8 +69,10 @@ TEST(Bugs, EveryIdHasATestAPlaceOrAReason) {
   for (int number = 1; number <= kBugs; ++number) {
     const auto found = bugs.find(id(number));
     ASSERT_NE(found, bugs.end()) << id(number) << " is missing in tests/bugs.md";
-    EXPECT_TRUE(!named_tests(found->second).empty() || std::regex_match(found->second, place_or_reason))
-        << id(number) << ": neither a test nor \"later: ...\" nor \"out of scope: ...\": " << found->second;
+    EXPECT_TRUE(!named_tests(found->second).empty() ||
+                std::regex_match(found->second, place_or_reason))
+        << id(number)
+        << ": neither a test nor \"later: ...\" nor \"out of scope: ...\": " << found->second;
   }
   EXPECT_EQ(bugs.size(), size_t(kBugs)) << "an id beyond " << id(kBugs);
 }
@@ -79,7 +82,8 @@ TEST(Bugs, NamedTestsExistAndCarryTheId) {
   for (const auto& [id, cell] : map_of_bugs()) {
     for (const std::string& name : named_tests(cell)) {
       EXPECT_TRUE(tests.count(name)) << id << ": there is no test " << name;
-      EXPECT_NE(name.find(id + "_"), std::string::npos) << id << " is not part of the name " << name;
+      EXPECT_NE(name.find(id + "_"), std::string::npos)
+          << id << " is not part of the name " << name;
     }
   }
 }
