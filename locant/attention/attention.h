@@ -52,10 +52,13 @@ struct Options {
 template <class T>
 struct Outputs {
   View<T, 4> out;  // [B, H, Q, Dv], last stride 1; must not overlap an input
-  View<T, 3> lse;  // [B, H, Q] log of the sum of exp of the scores (natural); backward needs it
+  // [B, H, Q] log of the sum of exp of the scores (natural). Backward needs it; forward goes without.
+  View<T, 3> lse;
 };
 
 // Gradients of a sum over out * out_gradient. Each is overwritten; an empty view or null is skipped.
+// They must not overlap one another or anything that is read, element by element: slices of one
+// packed array are fine.
 template <class T>
 struct Gradients {
   View<T, 4> q, k, v;         // shapes of the inputs; grouped heads are summed
