@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "locant/base/check.h"
+#include "locant/checkpoint/atomic_file.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/preset.h"
@@ -17,7 +18,7 @@ namespace {
 
 struct ReportArguments {
   std::vector<std::string> records;
-  std::string out = "report.html";
+  std::string out = "report.html", svg;
   bool json = false;
 };
 
@@ -61,6 +62,12 @@ int report_action(const ReportArguments& args) {
   }
   study::write_report(args.out, records, join(args.records));
   fmt::print(stderr, "Report: {}\n", std::filesystem::absolute(args.out).string());
+  if (!args.svg.empty()) {
+    const study::Drawing drawing = study::length_picture(records);
+    if (drawing.svg.empty()) fail("report", "no picture: ", drawing.reason);
+    write_atomically(args.svg, drawing.svg);
+    fmt::print(stderr, "Picture: {}\n", args.svg);
+  }
   return kDone;
 }
 
@@ -72,6 +79,7 @@ void add_report(CLI::App& app, Action& action) {
       "report", "Make the page and judge the claims from records; files of several machines are merged.");
   command->add_option("records", args->records, "Records (records.jsonl) or folders of comparisons")->required();
   command->add_option("--out", args->out, "The page")->capture_default_str();
+  command->add_option("--svg", args->svg, "Also draw loss against length into this file");
   command->add_flag("--json", args->json, "Print settings, claims and verdicts as a line of JSON each");
   command->footer("Example: locant report laptop/records.jsonl server/ --out both.html");
   command->callback([args, &action] { action = [args] { return report_action(*args); }; });

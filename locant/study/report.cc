@@ -258,6 +258,12 @@ std::string report_html(const std::vector<Record>& records, const std::string& s
   return page("Locant: positions past the training length", body + kCannotShow);
 }
 
+Drawing length_picture(const std::vector<Record>& records) {
+  const std::vector<Summary> summaries = summarize(records);
+  if (summaries.empty()) return {"", "there are no records"};
+  return draw(length_plot(summaries.front(), kWindows));
+}
+
 void write_report(const std::string& path, const std::vector<Record>& records,
                   const std::string& source) {
   write_atomically(path, report_html(records, source));
