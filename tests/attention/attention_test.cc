@@ -444,6 +444,24 @@ TEST_P(Attention, AWorkspaceIsReused) {
   }
 }
 
+// Twice the length, twice the scratch memory, forward and backward with every term: nothing is n x n.
+TEST_P(Attention, ScratchMemoryGrowsWithTheLength) {
+  if (!GetParam().single) return;  // the twin has one row of scores and no workspace
+  const auto bytes = [&](int n) {
+    const Call<float> call = cast_call<float>(plain(1, 1, 1, n, n, 8, 8, kAllTerms));
+    Results<float> got(call);
+    attention::Workspace workspace;
+    ThreadPool pool(2);
+    const Using set(GetParam().set);
+    attention::forward(call.inputs(), call.terms, call.options, got.outputs(call), workspace, pool);
+    attention::backward(call.inputs(), call.terms, call.options, read_only(got.outputs(call)),
+                        call.out_gradient_view(), got.gradients(call), workspace, pool);
+    return static_cast<double>(workspace.bytes());
+  };
+  const double small = bytes(600), twice = bytes(1200);
+  EXPECT_LE(twice, 2 * small);
+}
+
 TEST(WorkspaceTest, SlotsAreAlignedGrowAndKeep) {
   attention::Workspace workspace;
   EXPECT_EQ(workspace.bytes(), 0u);

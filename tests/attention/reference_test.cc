@@ -1,7 +1,5 @@
 // The twin against the dense oracle, in double: every term alone, all together, random shapes; and
 // the published toy values.
-#include "locant/attention/reference.h"
-
 #include <gtest/gtest.h>
 
 #include "tests/attention/dense.h"
