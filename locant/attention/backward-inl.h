@@ -134,18 +134,6 @@ inline void whole_tile_gradients(const Plan& plan, const Tile& tile, const Query
           StoreScoreGradients{s.ds, s.p, s.delta});
 }
 
-template <class Finish>
-inline void rows_product(int64_t r, int64_t n, int64_t k, const Left& a, const Right& b,
-                         const Start& start, const Range& vecs, Finish finish) {
-  if (n == kBlockRows) {
-    block_columns<kBlockRows>(k, a.from(r), b, start.from(r), vecs.first, vecs.last, r, finish);
-    return;
-  }
-  for (int64_t i = r; i < r + n; ++i) {
-    block_columns<1>(k, a.from(i), b, start.from(i), vecs.first, vecs.last, i, finish);
-  }
-}
-
 // The same for the other tiles.
 inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryTile& query,
                                 const float* kt, const float* vt, const Start& start,
@@ -155,9 +143,10 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
     const int64_t n = at_most(kBlockRows, tile.rows - r);
     Range vecs = vecs_of(seen_keys(plan, tile, r, n));
     if (vecs.empty()) vecs.last = vecs.first;
-    rows_product(r, n, plan.D, query.q.bias, Right{kt, kTile}, start, vecs, StoreTo{s.p, kTileRow});
-    rows_product(r, n, plan.Dv, query.dout, Right{vt, kTile}, value_start, vecs,
-                 StoreTo{s.ds, kTileRow});
+    product_of(r, r + n, vecs.first, vecs.last, plan.D, query.q.bias, Right{kt, kTile}, start,
+               StoreTo{s.p, kTileRow});
+    product_of(r, r + n, vecs.first, vecs.last, plan.Dv, query.dout, Right{vt, kTile}, value_start,
+               StoreTo{s.ds, kTileRow});
     for (int64_t i = r; i < r + n; ++i) {
       const Band band = band_of(plan, tile.q_position[i]);
       const Vec lse = set(s.lse[i]), delta = set(s.delta[i]);
@@ -354,7 +343,7 @@ inline void begin_query_tile(const Plan& plan, BackwardScratch& s, QueryTile& qu
   for (int64_t i = 0; i < query.rows; ++i) {
     const float lse = plan.lse_in[b * plan.lse_batch + h * plan.lse_head + (i0 + i) * plan.lse_row];
     // A row that saw nothing has no probabilities.
-    s.lse[i] = lse == kMasked ? -kMasked : lse * 1.4426950408889634f;
+    s.lse[i] = lse == -__builtin_inff() ? -kMasked : lse * 1.4426950408889634f;
     s.delta[i] = plan.gradient_factor * dot(plan.dout.at(b, h, i0 + i), plan.out_in.at(b, h, i0 + i), plan.Dv);
   }
   if (s.number.entries) {

@@ -65,7 +65,7 @@ inline size_t cut_forward(const Plan& plan, ForwardScratch& s, char* memory) {
   for (int64_t n = 0; n < states; ++n) {
     SoftmaxState state;
     state.reference = cutter.cut<float>(kTile);
-    state.maximum = cutter.cut<float>(kTile);
+    state.seen = cutter.cut<float>(kTile);
     state.sums = cutter.cut<float>(kTile * kLanes);
     state.out = cutter.cut<float>(kTile * plan.value_width);
     if (memory) s.states[n] = state;
@@ -77,7 +77,7 @@ inline void begin_rows(SoftmaxState& state) {
   state.fresh = state.unset = true;
   for (int64_t r = 0; r < kTile; r += kLanes) {
     store(state.reference + r, zero());
-    store(state.maximum + r, set(kMasked));
+    store(state.seen + r, zero());
   }
 }
 
@@ -114,35 +114,30 @@ inline QueryRows load_queries(const Plan& plan, int64_t b, int64_t h, int64_t qt
 inline bool scores_of_whole_tile(const Plan& plan, const Tile& tile, const Left& q, const float* kt,
                                  const Start& start, float* scores, SoftmaxState& state) {
   Vec excess = set(kMasked);
-  product(tile.rows, kTileVecs, plan.D, q, Right{kt, kTile}, start,
-          StoreScores{scores, state.reference, &excess});
+  Start relative = start;
+  relative.minus = state.reference;
+  product(tile.rows, kTileVecs, plan.D, q, Right{kt, kTile}, relative, StoreScores{scores, &excess});
   return hmax(excess) > kSlack;
 }
 
 // Step 1 for the others.
 inline void scores_of_part_tile(const Plan& plan, const Tile& tile, const Left& q, const float* kt,
-                                const Start& start, const Start& after, float* scores) {
+                                const Start& start, const Start& after, const SoftmaxState& state,
+                                float* scores) {
   const Finisher finisher{plan, tile, after};
   const StoreTo finish{scores, kTileRow};
   for (int64_t r = 0; r < tile.rows; r += kBlockRows) {
     const int64_t n = at_most(kBlockRows, tile.rows - r);
     const Range vecs = vecs_of(seen_keys(plan, tile, r, n));
     const int64_t end = vecs.empty() ? vecs.first : vecs.last;
-    if (n == kBlockRows) {
-      block_columns<kBlockRows>(plan.D, q.from(r), Right{kt, kTile}, start.from(r), vecs.first, end, r,
-                                finish);
-    } else {
-      for (int64_t one = r; one < r + n; ++one) {
-        block_columns<1>(plan.D, q.from(one), Right{kt, kTile}, start.from(one), vecs.first, end, one,
-                         finish);
-      }
-    }
+    product_of(r, r + n, vecs.first, end, plan.D, q, Right{kt, kTile}, start, finish);
     for (int64_t i = r; i < r + n; ++i) {
       const Band band = band_of(plan, tile.q_position[i]);
+      const Vec reference = set(state.reference[i]);
       float* row = scores + i * kTileRow;
       for (int64_t c = 0; c < kTile; c += kLanes) {
         const bool computed = c >= vecs.first * kLanes && c < end * kLanes;
-        store(row + c, computed ? finisher.finish(i, c, band, load(row + c)) : set(kMasked));
+        store(row + c, computed ? finisher.finish(i, c, band, reference, load(row + c)) : set(kMasked));
       }
     }
   }
@@ -166,16 +161,17 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
     if (plan.cap != 0) {
       after = start_values(plan, tile, b, h, kt, false, s.keys, k, q.plain, s.terms, s.after);
     }
-    scores_of_part_tile(plan, tile, q.bias, panel, start, after, s.scores);
+    scores_of_part_tile(plan, tile, q.bias, panel, start, after, state, s.scores);
     move = true;
   }
   if (move) move_references(tile, s.scores, plan.value_width, state, value_window);
 
-  // 2 softmax, 3 outputs, a few rows at a time while they are warm
+  // 2 softmax, 3 outputs
   const Right values{v.data, v.row};
   const int64_t value_vecs = plan.value_width / kLanes;
-  for (int64_t r = 0; r < tile.rows; r += kBlockRows) {
-    const int64_t n = at_most(kBlockRows, tile.rows - r);
+  const int64_t step = tile.partial ? kBlockRows : kTile;
+  for (int64_t r = 0; r < tile.rows; r += step) {
+    const int64_t n = at_most(step, tile.rows - r);
     const Range seen = seen_keys(plan, tile, r, n);
     const int64_t keys = at_least(0, seen.last - seen.first);
     exponentiate(r, n, plan.value_rows.on ? Range{0, kTileVecs} : vecs_of(seen), s.scores, state);
@@ -209,7 +205,7 @@ inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, cons
     float inverse[kLanes], lse[kLanes];
     store(inverse, select(masked, zero(), set(1.0f) / divisor));
     const Vec log_sum = fma(load(state.reference + r0), set(kLn2), log(divisor));
-    store(lse, select(masked, set(kMasked), log_sum));
+    store(lse, select(masked, set(-__builtin_inff()), log_sum));
     for (int64_t l = 0; l < n; ++l) {
       const int64_t i = i0 + r0 + l;
       const Vec factor = set(inverse[l]);

@@ -107,7 +107,7 @@ inline KeyRows value_rows_of(const Plan& plan, const KeyStore& store, int64_t b,
 inline bool hidden(const Plan& plan, int64_t b, int64_t h, int64_t j) {
   return plan.keys_hidden &&
          plan.key_numbers[b * plan.key_numbers_batch + h * plan.key_numbers_head + j] ==
-             -__builtin_inff();
+             kMasked;
 }
 
 // Makes the store one of (b, h) and this chunk.

@@ -14,6 +14,9 @@ namespace locant::attention {
 constexpr int64_t kTile = 64;
 constexpr int64_t kTileRow = 80;
 
+// A masked score, and the least that any other can be: finite, so that no difference of two is NaN.
+constexpr float kMasked = -1e30f, kLeast = -1e28f;
+
 // One array [batch][head][token][channel] whose last stride is 1.
 template <class T>
 struct Rows {

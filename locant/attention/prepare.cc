@@ -124,6 +124,13 @@ Clipped clip(const IndexMap& index, const Extremes& d, Arrays& arrays) {
   return clipped;
 }
 
+// A number of a score. -inf masks; others stay above that, whatever somebody means by -1e38.
+float score_of(float x, double factor) {
+  const double y = static_cast<double>(x) * factor;
+  if (y == -std::numeric_limits<double>::infinity()) return kMasked;
+  return y < static_cast<double>(kLeast) ? kLeast : static_cast<float>(y);
+}
+
 NumberTerm number_term(const NumberPerDistance<float>& term, double inside,
                        double outside, const Extremes& reach, Arrays& arrays) {
   NumberTerm out;
@@ -142,10 +149,9 @@ NumberTerm number_term(const NumberPerDistance<float>& term, double inside,
   for (int64_t h = 0; h < out.heads; ++h) {
     const float* table = term.table.row(h, 0);
     float* to = values + h * entries;
-    const auto f = static_cast<float>(factor);
     for (int64_t e = 0; e < entries; ++e) {
       const int32_t row = out.map.rows[e];
-      to[e] = row == kNoRow ? 0.0f : table[row] * f;
+      to[e] = row == kNoRow ? 0.0f : score_of(table[row], factor);
     }
     if (!term.left.empty()) {
       const double slope = factor * static_cast<double>(term.left[static_cast<size_t>(h)]);
@@ -275,9 +281,7 @@ void key_numbers(const View<const float, 3>& numbers, Plan& plan, Arrays& arrays
       for (int64_t j = 0; j < plan.K; ++j) {
         const float x = in[j * numbers.stride[2]];
         plan.keys_hidden |= x == -kInfinity;
-        // The most negative floats in use as "masked" must not become -inf by the change of base.
-        const float scaled = x * static_cast<float>(kLog2e);
-        to[j] = scaled == -kInfinity && x != -kInfinity ? -3e38f : scaled;
+        to[j] = score_of(x, kLog2e);
       }
       for (int64_t j = plan.K; j < padded; ++j) to[j] = 0;
     }

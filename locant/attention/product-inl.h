@@ -18,13 +18,15 @@ struct Right {
 };
 
 // Where accumulators start: nowhere (zero), at start.data[r row + c] (row = 0: the same for every
-// row, row = -1: a number per distance), or at one number a row.
+// row, row = -1: a number per distance), or at one number a row; minus one number a row.
 struct Start {
   const float* data = nullptr;
   int64_t row = 0;
   const float* number = nullptr;  // [rows]
+  const float* minus = nullptr;   // [rows]
   Start from(int64_t r) const {
-    return {data ? data + r * row : nullptr, row, number ? number + r : nullptr};
+    return {data ? data + r * row : nullptr, row, number ? number + r : nullptr,
+            minus ? minus + r : nullptr};
   }
 };
 
@@ -51,19 +53,23 @@ inline __attribute__((always_inline)) void accumulate(Vec (&acc)[R][C], int64_t 
 
 // One register block, then finish(acc, first row, first column).
 template <int R, int C, class Finish>
-inline void block(int64_t n, const Left& a, const Right& b, const Start& start, int64_t column,
+inline __attribute__((always_inline)) void block(int64_t n, const Left& a, const Right& b, const Start& start, int64_t column,
                   int64_t row, Finish& finish) {
   Vec acc[R][C];
   if (start.data) {
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
+      const Vec minus = start.minus ? set(start.minus[r]) : zero();
 #pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) acc[r][c] = load(start.data + r * start.row + column + c * kLanes);
+      for (int c = 0; c < C; ++c) {
+        acc[r][c] = load(start.data + r * start.row + column + c * kLanes) - minus;
+      }
     }
   } else {
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const Vec first = start.number ? set(start.number[r]) : zero();
+      const Vec first = set((start.number ? start.number[r] : 0.0f) -
+                            (start.minus ? start.minus[r] : 0.0f));
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) acc[r][c] = first;
     }
@@ -72,41 +78,54 @@ inline void block(int64_t n, const Left& a, const Right& b, const Start& start, 
   finish(acc, row, column);
 }
 
-// Rows [row, row + rows) of a tile, vectors [0, vecs) of its columns.
-template <int R, class Finish>
-inline void block_columns(int64_t n, const Left& a, const Right& b, const Start& start,
-                          int64_t first_vec, int64_t vecs, int64_t row, Finish& finish) {
-  int64_t c = first_vec;
-  for (; c + kBlockVecs <= vecs; c += kBlockVecs) {
-    block<R, kBlockVecs>(n, a, b, start, c * kLanes, row, finish);
+// A column of blocks: rows [0, rows), R at a time, C vectors from `column` on. Not inlined into its
+// callers, so that the loop over rows has all registers to itself (a call for each block costs 3 %).
+template <int R, int C, class Finish>
+__attribute__((noinline)) void block_column(int64_t first_row, int64_t rows, int64_t n, const Left& a,
+                                            const Right& b, const Start& start, int64_t column,
+                                            const Finish& finish) {
+  const Left left = a;
+  const Right right = b;
+  const Start begin = start;
+  Finish end = finish;
+  for (int64_t r = first_row; r < rows; r += R) {
+    block<R, C>(n, left.from(r), right, begin.from(r), column, r, end);
   }
-  if constexpr (kBlockVecs > 3) {
-    if (c + 3 <= vecs) {
-      block<R, 3>(n, a, b, start, c * kLanes, row, finish);
+}
+
+// Rows [first, last), vectors [first_vec, vecs) of a tile; a, start and finish are those of row 0.
+template <class Finish>
+inline void product_of(int64_t first, int64_t last, int64_t first_vec, int64_t vecs, int64_t n,
+                       const Left& a, const Right& b, const Start& start, const Finish& finish) {
+  const int64_t whole = first + (last - first) / kBlockRows * kBlockRows;
+  for (int64_t c = first_vec; c < vecs;) {
+    const int64_t left = vecs - c;
+    const int64_t column = c * kLanes;
+    if (left >= kBlockVecs) {
+      if (whole > first) block_column<kBlockRows, kBlockVecs>(first, whole, n, a, b, start, column, finish);
+      if (whole < last) block_column<1, kBlockVecs>(whole, last, n, a, b, start, column, finish);
+      c += kBlockVecs;
+    } else if (kBlockVecs > 3 && left == 3) {
+      if (whole > first) block_column<kBlockRows, 3>(first, whole, n, a, b, start, column, finish);
+      if (whole < last) block_column<1, 3>(whole, last, n, a, b, start, column, finish);
       c += 3;
-    }
-  }
-  if constexpr (kBlockVecs > 2) {
-    if (c + 2 <= vecs) {
-      block<R, 2>(n, a, b, start, c * kLanes, row, finish);
+    } else if (kBlockVecs > 2 && left == 2) {
+      if (whole > first) block_column<kBlockRows, 2>(first, whole, n, a, b, start, column, finish);
+      if (whole < last) block_column<1, 2>(whole, last, n, a, b, start, column, finish);
       c += 2;
+    } else {
+      if (whole > first) block_column<kBlockRows, 1>(first, whole, n, a, b, start, column, finish);
+      if (whole < last) block_column<1, 1>(whole, last, n, a, b, start, column, finish);
+      c += 1;
     }
   }
-  for (; c < vecs; ++c) block<R, 1>(n, a, b, start, c * kLanes, row, finish);
 }
 
 // A whole product: rows x (vecs * kLanes), the same k for all rows.
 template <class Finish>
 inline void product(int64_t rows, int64_t vecs, int64_t n, const Left& a, const Right& b,
-                    const Start& start, Finish finish) {
-  for (int64_t c = 0; c < vecs; c += kBlockVecs) {
-    const int64_t end = c + kBlockVecs < vecs ? c + kBlockVecs : vecs;
-    int64_t r = 0;
-    for (; r + kBlockRows <= rows; r += kBlockRows) {
-      block_columns<kBlockRows>(n, a.from(r), b, start.from(r), c, end, r, finish);
-    }
-    for (; r < rows; ++r) block_columns<1>(n, a.from(r), b, start.from(r), c, end, r, finish);
-  }
+                    const Start& start, const Finish& finish) {
+  product_of(0, rows, 0, vecs, n, a, b, start, finish);
 }
 
 // Finish: stores the block.

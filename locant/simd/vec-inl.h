@@ -12,7 +12,7 @@
 //   gather(base, index)                base[index]
 //   pick(base, lanes)                  base[lanes[n]], lanes in [0, kLanes) as bytes
 //   transpose(rows)                    kLanes x kLanes in registers
-//   exp2 log2                          rel. error below 2 ulp; exp2 of -inf is 0
+//   exp2 log2                          rel. error below 2 ulp; exp2 takes any finite number below 2^7
 //   hmax hsum                          over the lanes, in a fixed order
 #pragma once
 

@@ -65,9 +65,8 @@ inline float hsum(Vec x) {
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
 
-// x = whole + fraction, |fraction| <= 1/2; for -inf the fraction is 0.
+// x = whole + fraction, |fraction| <= 1/2, for any finite x.
 inline void split(Vec x, Vec& whole, Vec& fraction) {
-  x = _mm512_max_ps(_mm512_set1_ps(-1000.0f), x);  // in this order a NaN stays a NaN
   whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   fraction = _mm512_sub_ps(x, whole);
 }
