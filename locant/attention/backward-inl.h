@@ -86,6 +86,7 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
 struct StoreProbabilities {
   float* data;
   const float* lse;
+  Ahead* ahead;
   template <int R, int C>
   void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
 #pragma GCC unroll 8
@@ -104,6 +105,7 @@ struct StoreScoreGradients {
   float* data;
   const float* p;
   const float* delta;
+  Ahead* ahead;
   template <int R, int C>
   void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
 #pragma GCC unroll 8
@@ -122,6 +124,9 @@ struct QueryTile {
   int64_t b, h, index, rows;
   QueryRows q;
   Left dout;
+  float* dq;  // in the caller's memory where rows are whole vectors
+  int64_t dq_row;
+  Ahead* ahead;
 };
 
 // Steps 1 and 2 where every row sees every key and nothing lies between score and product.
@@ -129,9 +134,9 @@ inline void whole_tile_gradients(const Plan& plan, const Tile& tile, const Query
                                  const float* kt, const float* vt, const Start& start,
                                  const Start& value_start, BackwardScratch& s) {
   product(tile.rows, kTileVecs, plan.D, query.q.bias, Right{kt, kTile}, start,
-          StoreProbabilities{s.p, s.lse});
+          StoreProbabilities{s.p, s.lse, query.ahead});
   product(tile.rows, kTileVecs, plan.Dv, query.dout, Right{vt, kTile}, value_start,
-          StoreScoreGradients{s.ds, s.p, s.delta});
+          StoreScoreGradients{s.ds, s.p, s.delta, query.ahead});
 }
 
 // The same for the other tiles.
@@ -139,14 +144,14 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
                                 const float* kt, const float* vt, const Start& start,
                                 const Start& after, const Start& value_start, BackwardScratch& s) {
   const bool separate = s.ds_inside != s.ds;
-  for (int64_t r = 0; r < tile.rows; r += kBlockRows) {
-    const int64_t n = at_most(kBlockRows, tile.rows - r);
+  for (int64_t r = 0; r < tile.rows; r += kBand) {
+    const int64_t n = at_most(kBand, tile.rows - r);
     Range vecs = vecs_of(seen_keys(plan, tile, r, n));
     if (vecs.empty()) vecs.last = vecs.first;
     product_of(r, r + n, vecs.first, vecs.last, plan.D, query.q.bias, Right{kt, kTile}, start,
-               StoreTo{s.p, kTileRow});
+               StoreTo{s.p, kTileRow, query.ahead});
     product_of(r, r + n, vecs.first, vecs.last, plan.Dv, query.dout, Right{vt, kTile}, value_start,
-               StoreTo{s.ds, kTileRow});
+               StoreTo{s.ds, kTileRow, query.ahead});
     for (int64_t i = r; i < r + n; ++i) {
       const Band band = band_of(plan, tile.q_position[i]);
       const Vec lse = set(s.lse[i]), delta = set(s.delta[i]);
@@ -177,41 +182,44 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
   }
 }
 
+// Rows, or keys, of a partial tile that share their range of the other side.
+constexpr int64_t kFine = 2 * kBlockRows;
+
 // out[j] += sum over rows of x[i][j] y[i]: dV and dK.
 inline void add_to_keys(const Plan& plan, const Tile& tile, const float* x, const Left& y, int64_t width,
-                        bool fresh, float* out, int64_t out_row) {
+                        bool fresh, float* out, int64_t out_row, Ahead* ahead) {
   const auto add = [&](int64_t c, int64_t n, const Range& rows) {
     float* to = out + c * out_row;
     product(n, width / kLanes, at_least(0, rows.last - rows.first),
             Left{x + rows.first * kTileRow + c, 1, kTileRow}, Right{y.data + rows.first * y.row, y.row},
-            fresh ? Start{} : Start{to, out_row, nullptr}, StoreTo{to, out_row});
+            fresh ? Start{} : Start{to, out_row}, StoreTo{to, out_row, ahead});
   };
   if (!tile.partial || !tile.consecutive) {
     add(0, tile.keys, {0, tile.rows});
     return;
   }
-  for (int64_t c = 0; c < tile.keys; c += kBlockRows) {
-    const int64_t n = at_most(kBlockRows, tile.keys - c);
+  for (int64_t c = 0; c < tile.keys; c += kFine) {
+    const int64_t n = at_most(kFine, tile.keys - c);
     add(c, n, seeing_rows(plan, tile, c, n));
   }
 }
 
 // dQ += dS K.
 inline void add_to_queries(const Plan& plan, const Tile& tile, const float* ds, const KeyRows& k,
-                           bool fresh, float* dq) {
+                           bool fresh, float* dq, int64_t dq_row, Ahead* ahead) {
   const int64_t vecs = plan.width / kLanes;
   const auto add = [&](int64_t r, int64_t n, const Range& keys) {
-    float* to = dq + r * plan.width;
+    float* to = dq + r * dq_row;
     product(n, vecs, at_least(0, keys.last - keys.first), Left{ds + r * kTileRow + keys.first, kTileRow, 1},
-            Right{k.data + keys.first * k.row, k.row}, fresh ? Start{} : Start{to, plan.width, nullptr},
-            StoreTo{to, plan.width});
+            Right{k.data + keys.first * k.row, k.row}, fresh ? Start{} : Start{to, dq_row},
+            StoreTo{to, dq_row, ahead});
   };
   if (!tile.partial || !tile.consecutive) {
     add(0, tile.rows, {0, tile.keys});
     return;
   }
-  for (int64_t r = 0; r < tile.rows; r += kBlockRows) {
-    const int64_t n = at_most(kBlockRows, tile.rows - r);
+  for (int64_t r = 0; r < tile.rows; r += kFine) {
+    const int64_t n = at_most(kFine, tile.rows - r);
     add(r, n, seen_keys(plan, tile, r, n));
   }
 }
@@ -253,7 +261,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   }
 
   // 1 scores, the queries' side
-  add_to_queries(plan, tile, s.ds_inside, k, fresh, s.dq);
+  add_to_queries(plan, tile, s.ds_inside, k, fresh, query.dq, query.dq_row, query.ahead);
   const auto gradient_of = [&](bool inside) { return inside ? s.ds_inside : s.ds; };
   if (s.number.entries) {
     number_adjoint(plan.number, tile, gradient_of(plan.number.inside), s.number);
@@ -264,7 +272,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
     if (rows.panel) {
       scatter_rows(rows, tile, ds, s.dquery);
     } else {
-      add_row_per_pair(rows, tile, h, ds, s.dq, plan.width);
+      add_row_per_pair(rows, tile, h, ds, query.dq, query.dq_row);
       if (rows.gradient) {
         add_gradient_per_pair(rows, tile, ds, query.q.plain.data, query.q.plain.row, false,
                               rows.gradient + (b * plan.H + h) * rows.used * rows.width);
@@ -287,11 +295,11 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   unit.touched[kt] = 1;
   if (unit.dv) {
     add_to_keys(plan, tile, s.p, query.dout, plan.value_width, first, unit.dv + tile.j0 * unit.dv_row,
-                unit.dv_row);
+                unit.dv_row, query.ahead);
   }
   if (unit.dk) {
     add_to_keys(plan, tile, s.ds_inside, query.q.bias, plan.width, first,
-                unit.dk + tile.j0 * unit.dk_row, unit.dk_row);
+                unit.dk + tile.j0 * unit.dk_row, unit.dk_row, query.ahead);
   }
   if (plan.dkey_numbers) {
     float* to = plan.dkey_numbers + (b * plan.H + h) * plan.k_places.padded + tile.j0;
@@ -340,11 +348,27 @@ inline void begin_query_tile(const Plan& plan, BackwardScratch& s, QueryTile& qu
     }
     query.dout = Left{s.dout, plan.value_width, 1};
   }
+  const bool in_place = plan.dq && plan.D % kLanes == 0;
+  query.dq = in_place ? plan.dq.at(b, h, i0) : s.dq;
+  query.dq_row = in_place ? plan.dq.row : plan.width;
   for (int64_t i = 0; i < query.rows; ++i) {
     const float lse = plan.lse_in[b * plan.lse_batch + h * plan.lse_head + (i0 + i) * plan.lse_row];
     // A row that saw nothing has no probabilities.
     s.lse[i] = lse == -__builtin_inff() ? -kMasked : lse * 1.4426950408889634f;
-    s.delta[i] = plan.gradient_factor * dot(plan.dout.at(b, h, i0 + i), plan.out_in.at(b, h, i0 + i), plan.Dv);
+  }
+  for (int64_t r = 0; r < query.rows; r += kLanes) {
+    Vec sums[kLanes];
+    for (int64_t l = 0; l < kLanes; ++l) {
+      sums[l] = zero();
+      if (r + l >= query.rows) continue;
+      const float* x = plan.dout.at(b, h, i0 + r + l);
+      const float* y = plan.out_in.at(b, h, i0 + r + l);
+      int64_t c = 0;
+      for (; c + kLanes <= plan.Dv; c += kLanes) sums[l] = fma(load(x + c), load(y + c), sums[l]);
+      const int n = static_cast<int>(plan.Dv - c);
+      if (n > 0) sums[l] = fma(load_first(x + c, n), load_first(y + c, n), sums[l]);
+    }
+    store(s.delta + r, rows_sum(sums) * set(plan.gradient_factor));
   }
   if (s.number.entries) {
     clear(s.number.entries, plan.number.map.n + 2);
@@ -365,27 +389,23 @@ inline void begin_query_tile(const Plan& plan, BackwardScratch& s, QueryTile& qu
 inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit,
                               const QueryTile& query, int32_t number, bool fresh) {
   const int64_t b = query.b, h = query.h, i0 = query.index * kTile, bh = b * plan.H + h;
-  if (fresh) clear(s.dq, kTile * plan.width);
+  for (int64_t i = 0; fresh && i < query.rows; ++i) clear(query.dq + i * query.dq_row, plan.width);
   if (plan.dcontent) {
     for (int64_t c = 0; c < plan.width; c += kLanes) {
       Vec sum = zero();
-      for (int64_t i = 0; i < query.rows; ++i) sum = sum + load(s.dq + i * plan.width + c);
+      for (int64_t i = 0; i < query.rows; ++i) sum = sum + load(query.dq + i * query.dq_row + c);
       store(s.dcontent + c, sum);
     }
   }
   const bool query_window = plan.query_rows.on && plan.query_rows.panel && plan.K > 0;
   if (query_window) {
-    add_window_rows(plan.query_rows, h, query.rows, s.dquery, s.dq, plan.width);
+    add_window_rows(plan.query_rows, h, query.rows, s.dquery, query.dq, query.dq_row);
   }
-  if (plan.dq) {
-    for (int64_t i = 0; i < query.rows; ++i) {
-      float* row = s.dq + i * plan.width;
-      if (plan.q_turn.cosine) turn_row(plan.q_turn, plan.q_turn.at(b, i0 + i), true, row);
-      float* out = plan.dq.at(b, h, i0 + i);
-      int64_t c = 0;
-      for (; c + kLanes <= plan.D; c += kLanes) store(out + c, load(row + c));
-      if (c < plan.D) store_first(out + c, load(row + c), static_cast<int>(plan.D - c));
-    }
+  for (int64_t i = 0; plan.dq && i < query.rows; ++i) {
+    float* row = query.dq + i * query.dq_row;
+    if (plan.q_turn.cosine) turn_row(plan.q_turn, plan.q_turn.at(b, i0 + i), true, row);
+    float* out = plan.dq.at(b, h, i0 + i);
+    for (int64_t c = 0; out != row && c < plan.D; ++c) out[c] = row[c];
   }
   // The tables, in turn.
   const int64_t last = plan.k_places.tiles;
@@ -418,11 +438,11 @@ inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUni
 }
 
 inline void backward_query_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit, int64_t h,
-                                int64_t qt) {
+                                int64_t qt, Ahead* ahead) {
   const int64_t key_tiles = plan.k_places.tiles;
   const auto number =
       static_cast<int32_t>((h - unit.hk * plan.group) * plan.q_places.tiles + qt);
-  QueryTile query{unit.b, h, qt, 0, {}, {}};
+  QueryTile query{unit.b, h, qt, 0, {}, {}, nullptr, 0, ahead};
   begin_query_tile(plan, s, query);
   open_store(plan, s.keys, unit.b, h, 0);
   bool fresh = true;
@@ -438,6 +458,19 @@ inline void backward_query_tile(const Plan& plan, BackwardScratch& s, const KeyU
     fresh = false;
   }
   finish_query_tile(plan, s, unit, query, number, fresh);
+}
+
+// What the next key head will read and write.
+inline void look_ahead(const Plan& plan, int64_t b, int64_t hk, Ahead& ahead) {
+  const int64_t h = hk * plan.group;
+  ahead.add(plan.k.at(b, hk, 0), plan.k.row, plan.K, plan.D);
+  ahead.add(plan.v.at(b, hk, 0), plan.v.row, plan.K, plan.Dv);
+  ahead.add(plan.q.at(b, h, 0), plan.q.row, plan.Q, plan.D);
+  ahead.add(plan.dout.at(b, h, 0), plan.dout.row, plan.Q, plan.Dv);
+  ahead.add(plan.out_in.at(b, h, 0), plan.out_in.row, plan.Q, plan.Dv);
+  if (plan.dq) ahead.add(plan.dq.at(b, h, 0), plan.dq.row, plan.Q, plan.D);
+  if (plan.dv) ahead.add(plan.dv.at(b, hk, 0), plan.dv.row, plan.K, plan.Dv);
+  if (plan.dk) ahead.add(plan.dk.at(b, hk, 0), plan.dk.row, plan.K, plan.D);
 }
 
 // The end of a key head: gradients through k . rows, back through the rotation, out.

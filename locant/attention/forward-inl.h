@@ -62,11 +62,15 @@ inline size_t cut_forward(const Plan& plan, ForwardScratch& s, char* memory) {
   s.after = cutter.cut<float>(kTile * kTileRow);
   const int64_t states = plan.one_chunk() ? 1 : plan.part_tiles;
   s.states = cutter.cut<SoftmaxState>(states);
+  float* tops = cutter.cut<float>(kTile * kLanes);
+  float* steps = cutter.cut<float>(kTile);
   for (int64_t n = 0; n < states; ++n) {
     SoftmaxState state;
     state.reference = cutter.cut<float>(kTile);
     state.seen = cutter.cut<float>(kTile);
     state.sums = cutter.cut<float>(kTile * kLanes);
+    state.tops = tops;
+    state.steps = steps;
     state.out = cutter.cut<float>(kTile * plan.value_width);
     if (memory) s.states[n] = state;
   }
@@ -110,41 +114,61 @@ inline QueryRows load_queries(const Plan& plan, int64_t b, int64_t h, int64_t qt
   return q;
 }
 
+// Rows that share their ranges of keys where a tile is partial.
+constexpr int64_t kBand = kLanes > 2 * kBlockRows ? kLanes : 2 * kBlockRows;
+
 // Step 1 for tiles where every row sees every key and there is no softcap: nothing to do but store.
+// Whether references have to move.
 inline bool scores_of_whole_tile(const Plan& plan, const Tile& tile, const Left& q, const float* kt,
-                                 const Start& start, float* scores, SoftmaxState& state) {
-  Vec excess = set(kMasked);
+                                 const Start& start, float* scores, SoftmaxState& state, Ahead* ahead) {
   Start relative = start;
   relative.minus = state.reference;
-  product(tile.rows, kTileVecs, plan.D, q, Right{kt, kTile}, relative, StoreScores{scores, &excess});
-  return hmax(excess) > kSlack;
+  if (state.unset) {
+    product(tile.rows, kTileVecs, plan.D, q, Right{kt, kTile}, relative,
+            StoreFirstScores{scores, state.tops, ahead});
+    return true;
+  }
+  Vec excess = set(kMasked);
+  product(tile.rows, kTileVecs, plan.D, q, Right{kt, kTile}, relative,
+          StoreScores{scores, &excess, ahead});
+  if (!(hmax(excess) > kSlack)) return false;
+  find_tops(tile, scores, state.tops);
+  return true;
 }
 
 // Step 1 for the others.
 inline void scores_of_part_tile(const Plan& plan, const Tile& tile, const Left& q, const float* kt,
                                 const Start& start, const Start& after, const SoftmaxState& state,
-                                float* scores) {
+                                float* scores, Ahead* ahead) {
   const Finisher finisher{plan, tile, after};
-  const StoreTo finish{scores, kTileRow};
-  for (int64_t r = 0; r < tile.rows; r += kBlockRows) {
-    const int64_t n = at_most(kBlockRows, tile.rows - r);
-    const Range vecs = vecs_of(seen_keys(plan, tile, r, n));
-    const int64_t end = vecs.empty() ? vecs.first : vecs.last;
-    product_of(r, r + n, vecs.first, end, plan.D, q, Right{kt, kTile}, start, finish);
+  for (int64_t r = 0; r < tile.rows; r += kBand) {
+    const int64_t n = at_most(kBand, tile.rows - r);
+    Range vecs = vecs_of(seen_keys(plan, tile, r, n));
+    if (vecs.empty()) vecs.last = vecs.first;
+    product_of(r, r + n, vecs.first, vecs.last, plan.D, q, Right{kt, kTile}, start,
+               StoreTo{scores, kTileRow, ahead});
     for (int64_t i = r; i < r + n; ++i) {
       const Band band = band_of(plan, tile.q_position[i]);
       const Vec reference = set(state.reference[i]);
       float* row = scores + i * kTileRow;
-      for (int64_t c = 0; c < kTile; c += kLanes) {
-        const bool computed = c >= vecs.first * kLanes && c < end * kLanes;
-        store(row + c, computed ? finisher.finish(i, c, band, reference, load(row + c)) : set(kMasked));
+      Vec top = set(kMasked);
+      for (int64_t c = 0; c < kTileVecs; ++c) {
+        float* at = row + c * kLanes;
+        if (c < vecs.first || c >= vecs.last) {
+          if (plan.value_rows.on) store(at, set(kMasked));  // its sums read whole rows
+          continue;
+        }
+        const Vec x = finisher.finish(i, c * kLanes, band, reference, load(at));
+        top = max(top, x);
+        store(at, x);
       }
+      store(state.tops + i * kLanes, top);
     }
   }
 }
 
 inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t h, int64_t kt,
-                         const Tile& tile, const QueryRows& q, SoftmaxState& state) {
+                         const Tile& tile, const QueryRows& q, SoftmaxState& state, Ahead* ahead) {
   const int64_t hk = h / plan.group;
   const KeyRows k = key_rows_of(plan, s.keys, b, hk, kt, false);
   const KeyRows v = value_rows_of(plan, s.keys, b, hk, kt);
@@ -153,33 +177,35 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
 
   // 1 scores
   const Start start = start_values(plan, tile, b, h, kt, true, s.keys, k, q.plain, s.terms, s.scores);
-  bool move = state.unset;
+  bool moves = true;
   if (!tile.partial && plan.cap == 0) {
-    move |= scores_of_whole_tile(plan, tile, q.bias, panel, start, s.scores, state);
+    moves = scores_of_whole_tile(plan, tile, q.bias, panel, start, s.scores, state, ahead);
   } else {
     Start after;
     if (plan.cap != 0) {
       after = start_values(plan, tile, b, h, kt, false, s.keys, k, q.plain, s.terms, s.after);
     }
-    scores_of_part_tile(plan, tile, q.bias, panel, start, after, state, s.scores);
-    move = true;
+    scores_of_part_tile(plan, tile, q.bias, panel, start, after, state, s.scores, ahead);
   }
-  if (move) move_references(tile, s.scores, plan.value_width, state, value_window);
 
   // 2 softmax, 3 outputs
-  const Right values{v.data, v.row};
+  if (moves) move_references(tile, plan.value_width, state, value_window);
   const int64_t value_vecs = plan.value_width / kLanes;
-  const int64_t step = tile.partial ? kBlockRows : kTile;
+  const int64_t step = tile.partial ? kBand : kTile;
   for (int64_t r = 0; r < tile.rows; r += step) {
     const int64_t n = at_most(step, tile.rows - r);
     const Range seen = seen_keys(plan, tile, r, n);
     const int64_t keys = at_least(0, seen.last - seen.first);
-    exponentiate(r, n, plan.value_rows.on ? Range{0, kTileVecs} : vecs_of(seen), s.scores, state);
+    const Range vecs = plan.value_rows.on ? Range{0, kTileVecs} : vecs_of(seen);
+    if (moves) {
+      exponentiate<true>(r, n, vecs, s.scores, state);
+    } else {
+      exponentiate<false>(r, n, vecs, s.scores, state);
+    }
     float* out = state.out + r * plan.value_width;
-    const Start before = state.fresh ? Start{} : Start{out, plan.value_width, nullptr};
+    const Start before = state.fresh ? Start{} : Start{out, plan.value_width};
     product(n, value_vecs, keys, Left{s.scores + r * kTileRow + seen.first, kTileRow, 1},
-            Right{values.data + seen.first * values.k, values.k}, before,
-            StoreTo{out, plan.value_width});
+            Right{v.data + seen.first * v.row, v.row}, before, StoreTo{out, plan.value_width, ahead});
   }
   if (value_window) {
     scatter_rows(plan.value_rows, tile, s.scores, *value_window);
@@ -244,6 +270,15 @@ inline Range distances_of(const Plan& plan, int64_t b, int64_t qt, int64_t first
 inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) {
   const int64_t key_tiles = plan.k_places.tiles;
   const bool one_chunk = plan.one_chunk();
+  Ahead ahead;
+  if (part.next_b >= 0) {
+    const int64_t nb = part.next_b, nh = part.next_h, nk = nh / plan.group;
+    ahead.add(plan.k.at(nb, nk, 0), plan.k.row, plan.K, plan.D);
+    ahead.add(plan.q.at(nb, nh, 0), plan.q.row, plan.Q, plan.D);
+    ahead.add(plan.v.at(nb, nk, 0), plan.v.row, plan.K, plan.Dv);
+    ahead.add(plan.out.at(part.b, part.h, 0), plan.out.row, plan.Q, plan.Dv);
+  }
+  Ahead* const soon = ahead.count ? &ahead : nullptr;
   int64_t chunk = 0;
   do {
     const int64_t first_kt = chunk * plan.chunk_tiles;
@@ -266,7 +301,7 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) 
         Tile tile;
         if (!find_tile(plan, part.b, qt, kt, tile)) continue;
         pack_tile(plan, s.keys, part.b, part.h, kt, false);
-        forward_tile(plan, s, part.b, part.h, kt, tile, q, state);
+        forward_tile(plan, s, part.b, part.h, kt, tile, q, state, soon);
       }
       if (value_window && !state.fresh) {
         add_window_rows(plan.value_rows, part.h, rows, s.terms.value, state.out, plan.value_width);

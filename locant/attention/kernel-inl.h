@@ -48,8 +48,14 @@ void open_backward(const Plan& plan, char* memory) {
   auto* scratch = reinterpret_cast<BackwardScratch*>(memory);
   cut_backward(plan, *scratch, memory + header_bytes(sizeof *scratch));
 }
-void backward(const Plan& plan, const KeyUnit& unit, int64_t h, int64_t qt, char* memory) {
-  backward_query_tile(plan, *reinterpret_cast<BackwardScratch*>(memory), unit, h, qt);
+void backward(const Plan& plan, const KeyUnit& unit, int64_t first, int64_t last, char* memory) {
+  Ahead ahead;
+  if (unit.next_b >= 0) look_ahead(plan, unit.next_b, unit.next_hk, ahead);
+  for (int64_t n = first; n < last; ++n) {
+    backward_query_tile(plan, *reinterpret_cast<BackwardScratch*>(memory), unit,
+                        unit.hk * plan.group + n / plan.q_places.tiles, n % plan.q_places.tiles,
+                        ahead.count ? &ahead : nullptr);
+  }
 }
 void end_keys(const Plan& plan, const KeyUnit& unit, char* memory) {
   finish_keys(plan, *reinterpret_cast<BackwardScratch*>(memory), unit);

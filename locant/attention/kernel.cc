@@ -77,6 +77,7 @@ void kernel_forward(const KernelCall& call, const Outputs<float>& outputs, Works
   const int64_t tiles = plan.q_places.tiles;
   const int64_t parts = (tiles + plan.part_tiles - 1) / plan.part_tiles;
   const int64_t count = plan.B * plan.H * parts;
+  const bool is_short = parts == 1 && tiles * plan.k_places.tiles <= 4;
   const size_t bytes = set.forward_bytes(plan);
   char* scratch = arrays.take<char>(threads * static_cast<int64_t>(bytes));
   for (int worker = 0; worker < threads; ++worker) {
@@ -90,6 +91,10 @@ void kernel_forward(const KernelCall& call, const Outputs<float>& outputs, Works
     const int64_t n = parts - 1 - index % parts;
     part.first_tile = n * plan.part_tiles;
     part.last_tile = std::min(tiles, part.first_tile + plan.part_tiles);
+    if (is_short && index + threads < count) {
+      part.next_b = (index + threads) / plan.H;
+      part.next_h = (index + threads) % plan.H;
+    }
     set.forward(plan, part, scratch + static_cast<size_t>(worker) * bytes);
   });
 }
@@ -189,14 +194,16 @@ void kernel_backward(const KernelCall& call, const Outputs<const float>& outputs
   for (int worker = 0; worker < threads; ++worker) set.open_backward(plan, scratch_of(worker));
 
   const int64_t query_tiles = plan.q_places.tiles, per_unit = plan.group * query_tiles;
+  const bool is_short = per_unit * tiles <= 4;
   if (whole) {
     executor.run(units, [&](int64_t index, int worker) {
-      const KeyUnit unit = unit_of(plan, memory, index, worker);
-      if (unit.dk_rows) std::fill(unit.dk_rows, unit.dk_rows + dk_rows_size, 0.0f);
-      for (int64_t n = 0; n < per_unit; ++n) {
-        set.backward(plan, unit, unit.hk * plan.group + n / query_tiles, n % query_tiles,
-                     scratch_of(worker));
+      KeyUnit unit = unit_of(plan, memory, index, worker);
+      if (is_short && index + threads < units) {
+        unit.next_b = (index + threads) / plan.Hk;
+        unit.next_hk = (index + threads) % plan.Hk;
       }
+      if (unit.dk_rows) std::fill(unit.dk_rows, unit.dk_rows + dk_rows_size, 0.0f);
+      set.backward(plan, unit, 0, per_unit, scratch_of(worker));
       set.finish_keys(plan, unit, scratch_of(worker));
     });
   } else {
@@ -204,8 +211,7 @@ void kernel_backward(const KernelCall& call, const Outputs<const float>& outputs
     executor.run(units * per_unit, [&](int64_t index, int worker) {
       const KeyUnit unit = unit_of(plan, memory, index / per_unit, index / per_unit);
       const int64_t n = index % per_unit;
-      set.backward(plan, unit, unit.hk * plan.group + n / query_tiles, n % query_tiles,
-                   scratch_of(worker));
+      set.backward(plan, unit, n, n + 1, scratch_of(worker));
     });
     executor.run(units, [&](int64_t index, int worker) {
       set.finish_keys(plan, unit_of(plan, memory, index, index), scratch_of(worker));

@@ -18,8 +18,9 @@ struct KernelSet {
   void (*forward)(const Plan& plan, const Part& part, char* scratch);
   size_t (*backward_bytes)(const Plan& plan);
   void (*open_backward)(const Plan& plan, char* scratch);
-  // One query tile of query head h; then, when all of a unit are done, the end of its keys.
-  void (*backward)(const Plan& plan, const KeyUnit& unit, int64_t h, int64_t qt, char* scratch);
+  // Query tiles [first, last) of a unit, numbered through its query heads; then, when all of a unit
+  // are done, the end of its keys.
+  void (*backward)(const Plan& plan, const KeyUnit& unit, int64_t first, int64_t last, char* scratch);
   void (*finish_keys)(const Plan& plan, const KeyUnit& unit, char* scratch);
 };
 

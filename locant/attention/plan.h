@@ -163,6 +163,7 @@ struct Plan {
 struct Part {
   int64_t b = 0, h = 0;
   int64_t first_tile = 0, last_tile = 0;  // query tiles [first, last)
+  int64_t next_b = -1, next_h = 0;        // what the same worker will do next, if worth a prefetch
 };
 
 // Backward: the gradients of one key head (b, hk), and whose turn it is to add to them. The query
@@ -175,6 +176,7 @@ struct KeyUnit {
   int64_t dv_row = 0;
   uint8_t* touched = nullptr;  // [key tiles] something was added already
   float* dk_rows = nullptr;    // [group][K padded][key row columns]: gradients of k . rows
+  int64_t next_b = -1, next_hk = 0;  // what the same worker will do next, if worth a prefetch
   int32_t* turn = nullptr;     // [key tiles + 1] next number; the last one is for tables. Null: alone
 };
 

@@ -78,8 +78,40 @@ inline __attribute__((always_inline)) void block(int64_t n, const Left& a, const
   finish(acc, row, column);
 }
 
-// A column of blocks: rows [0, rows), R at a time, C vectors from `column` on. Not inlined into its
-// callers, so that the loop over rows has all registers to itself (a call for each block costs 3 %).
+// What will be needed soon: rows to prefetch, a few lines after each register block. Short sequences
+// wait for memory otherwise.
+struct Ahead {
+  static constexpr int kMost = 8, kLines = 12;  // arrays; cache lines at a time
+  struct Array {
+    const char* data;
+    int64_t row;    // bytes
+    int64_t rows;   // of them
+    int64_t lines;  // of a row
+  };
+  Array arrays[kMost];
+  int count = 0, now = 0;
+  int64_t row = 0, line = 0;
+
+  void add(const float* data, int64_t stride, int64_t rows, int64_t width) {
+    if (!data || rows <= 0) return;
+    arrays[count++] = {reinterpret_cast<const char*>(data), stride * 4, rows, (width * 4 + 63) / 64};
+  }
+  void step() {
+    for (int n = 0; n < kLines && now < count; ++n) {
+      const Array& array = arrays[now];
+      __builtin_prefetch(array.data + row * array.row + line * 64);
+      if (++line < array.lines) continue;
+      line = 0;
+      if (++row < array.rows) continue;
+      row = 0;
+      ++now;
+    }
+  }
+};
+
+// A column of blocks: rows [first_row, rows), R at a time, C vectors from `column` on. Not inlined
+// into its callers, so that the loop over rows has all registers to itself (a call for each block
+// costs 3 %).
 template <int R, int C, class Finish>
 __attribute__((noinline)) void block_column(int64_t first_row, int64_t rows, int64_t n, const Left& a,
                                             const Right& b, const Start& start, int64_t column,
@@ -90,6 +122,21 @@ __attribute__((noinline)) void block_column(int64_t first_row, int64_t rows, int
   Finish end = finish;
   for (int64_t r = first_row; r < rows; r += R) {
     block<R, C>(n, left.from(r), right, begin.from(r), column, r, end);
+    if (end.ahead) end.ahead->step();
+  }
+}
+
+// The rows of one column of C vectors: as many as possible R at a time, the rest in smaller blocks.
+template <int R, int C, class Finish>
+inline void block_rows(int64_t first, int64_t last, int64_t n, const Left& a, const Right& b,
+                       const Start& start, int64_t column, const Finish& finish) {
+  const int64_t whole = first + (last - first) / R * R;
+  if (whole > first) block_column<R, C>(first, whole, n, a, b, start, column, finish);
+  if (whole == last) return;
+  if constexpr (R > kBlockRows) {
+    block_rows<kBlockRows, C>(whole, last, n, a, b, start, column, finish);
+  } else {
+    block_column<1, C>(whole, last, n, a, b, start, column, finish);
   }
 }
 
@@ -97,25 +144,22 @@ __attribute__((noinline)) void block_column(int64_t first_row, int64_t rows, int
 template <class Finish>
 inline void product_of(int64_t first, int64_t last, int64_t first_vec, int64_t vecs, int64_t n,
                        const Left& a, const Right& b, const Start& start, const Finish& finish) {
-  const int64_t whole = first + (last - first) / kBlockRows * kBlockRows;
+  // Narrow columns take more rows at a time.
+  constexpr int kTall = kBlockVecs > 2 ? 2 * kBlockRows : kBlockRows;
   for (int64_t c = first_vec; c < vecs;) {
     const int64_t left = vecs - c;
     const int64_t column = c * kLanes;
     if (left >= kBlockVecs) {
-      if (whole > first) block_column<kBlockRows, kBlockVecs>(first, whole, n, a, b, start, column, finish);
-      if (whole < last) block_column<1, kBlockVecs>(whole, last, n, a, b, start, column, finish);
+      block_rows<kBlockRows, kBlockVecs>(first, last, n, a, b, start, column, finish);
       c += kBlockVecs;
     } else if (kBlockVecs > 3 && left == 3) {
-      if (whole > first) block_column<kBlockRows, 3>(first, whole, n, a, b, start, column, finish);
-      if (whole < last) block_column<1, 3>(whole, last, n, a, b, start, column, finish);
+      block_rows<kBlockRows, 3>(first, last, n, a, b, start, column, finish);
       c += 3;
     } else if (kBlockVecs > 2 && left == 2) {
-      if (whole > first) block_column<kBlockRows, 2>(first, whole, n, a, b, start, column, finish);
-      if (whole < last) block_column<1, 2>(whole, last, n, a, b, start, column, finish);
+      block_rows<kLanes == 8 ? kBlockRows : kTall, 2>(first, last, n, a, b, start, column, finish);
       c += 2;
     } else {
-      if (whole > first) block_column<kBlockRows, 1>(first, whole, n, a, b, start, column, finish);
-      if (whole < last) block_column<1, 1>(whole, last, n, a, b, start, column, finish);
+      block_rows<kTall, 1>(first, last, n, a, b, start, column, finish);
       c += 1;
     }
   }
@@ -132,6 +176,7 @@ inline void product(int64_t rows, int64_t vecs, int64_t n, const Left& a, const 
 struct StoreTo {
   float* data;
   int64_t row;
+  Ahead* ahead = nullptr;
   template <int R, int C>
   void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
 #pragma GCC unroll 8

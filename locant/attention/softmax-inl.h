@@ -17,14 +17,17 @@ struct SoftmaxState {
   float* seen = nullptr;       // [kTile] 1 where a row has seen a key, else 0
   float* sums = nullptr;       // [kTile][kLanes] partial sums of the probabilities
   float* out = nullptr;        // [kTile][value_width]
+  float* tops = nullptr;       // [kTile][kLanes] largest scores of the tile at hand, by lane
+  float* steps = nullptr;      // [kTile] by how much its references moved
   bool fresh = true;           // out holds nothing yet
   bool unset = true;           // some row has seen nothing yet
 };
 
-// Finish: stores scores, which are already relative to the references, and keeps the largest.
+// Finish: stores scores, which are already relative to the references, and keeps the largest of all.
 struct StoreScores {
   float* data;
   Vec* excess;
+  Ahead* ahead;
   template <int R, int C>
   void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
     Vec top = *excess;
@@ -37,6 +40,28 @@ struct StoreScores {
       }
     }
     *excess = top;
+  }
+};
+
+// Finish: stores scores and keeps the largest of every row, by lane.
+struct StoreFirstScores {
+  float* data;
+  float* tops;
+  Ahead* ahead;
+  template <int R, int C>
+  void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      float* top_at = tops + (r0 + r) * kLanes;
+      Vec top = c0 == 0 ? acc[r][0] : max(load(top_at), acc[r][0]);
+      store(data + (r0 + r) * kTileRow + c0, acc[r][0]);
+#pragma GCC unroll 8
+      for (int c = 1; c < C; ++c) {
+        top = max(top, acc[r][c]);
+        store(data + (r0 + r) * kTileRow + c0 + c * kLanes, acc[r][c]);
+      }
+      store(top_at, top);
+    }
   }
 };
 
@@ -84,40 +109,45 @@ inline Vec rows_sum(Vec (&row)[kLanes]) {
   return row[0];
 }
 
-// Moves the references of a tile's rows to the maxima of its scores (which are relative to them) where
-// that is needed, and scales what was summed so far: out, sums and the window of the value rows.
-inline void move_references(const Tile& tile, float* scores, int64_t value_width, SoftmaxState& state,
+// The largest scores of the rows of a tile, by lane.
+inline void find_tops(const Tile& tile, const float* scores, float* tops) {
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const float* row = scores + r * kTileRow;
+    Vec top = load(row);
+    for (int64_t c = kLanes; c < kTile; c += kLanes) top = max(top, load(row + c));
+    store(tops + r * kLanes, top);
+  }
+}
+
+// Moves the references of a tile's rows to the maxima of its scores (state.tops, relative to them)
+// where that is needed, and scales what was summed so far: out, sums and the window of the value
+// rows. The scores themselves are still relative to the old references: state.steps says by how much.
+inline void move_references(const Tile& tile, int64_t value_width, SoftmaxState& state,
                             const Window* value_window) {
   bool unset = false;
   for (int64_t r0 = 0; r0 < tile.rows; r0 += kLanes) {
     const int64_t n = at_most(kLanes, tile.rows - r0);
     Vec top[kLanes];
     for (int64_t l = 0; l < kLanes; ++l) {
-      top[l] = set(kMasked);
-      if (l >= n) continue;
-      const float* row = scores + (r0 + l) * kTileRow;
-      for (int64_t c = 0; c < kTile; c += kLanes) top[l] = max(top[l], load(row + c));
+      top[l] = l < n ? load(state.tops + (r0 + l) * kLanes) : set(kMasked);
     }
     const Vec tile_maximum = rows_max(top);
     const Vec seen = load(state.seen + r0);
     const Mask was_seen = less(zero(), seen);
     const Mask moves = less(select(was_seen, set(kSlack), set(kUnseen)), tile_maximum);
-    if (!any(moves)) {
-      for (int64_t l = 0; l < n; ++l) unset |= state.seen[r0 + l] == 0;
-      continue;
-    }
     const Vec step = select(moves, tile_maximum, zero());
+    const Vec now_seen = select(moves, set(1.0f), seen);
     store(state.reference + r0, load(state.reference + r0) + step);
-    store(state.seen + r0, select(moves, set(1.0f), seen));
-    float steps[kLanes], factors[kLanes];
-    store(steps, step);
+    store(state.seen + r0, now_seen);
+    store(state.steps + r0, step);
+    if (n < kLanes || any(less(now_seen, set(0.5f)))) {
+      for (int64_t l = 0; l < n; ++l) unset |= state.seen[r0 + l] == 0;
+    }
+    if (state.fresh || !any(moves)) continue;
+    float factors[kLanes];
     store(factors, select(was_seen, exp2(zero() - step), set(1.0f)));
     for (int64_t l = 0; l < n; ++l) {
-      unset |= state.seen[r0 + l] == 0;
-      if (steps[l] == 0) continue;
-      float* row = scores + (r0 + l) * kTileRow;
-      for (int64_t c = 0; c < kTile; c += kLanes) store(row + c, load(row + c) - set(steps[l]));
-      if (state.fresh || factors[l] == 1) continue;
+      if (factors[l] == 1) continue;
       const Vec f = set(factors[l]);
       store(state.sums + (r0 + l) * kLanes, load(state.sums + (r0 + l) * kLanes) * f);
       float* out = state.out + (r0 + l) * value_width;
@@ -132,15 +162,19 @@ inline void move_references(const Tile& tile, float* scores, int64_t value_width
 }
 
 // Turns scores of rows [r0, r0 + n), column vectors of `vecs`, into probabilities and sums them up.
+template <bool kMoved>
 inline void exponentiate(int64_t r0, int64_t n, const Range& vecs, float* scores,
                          const SoftmaxState& state) {
   for (int64_t r = r0; r < r0 + n; ++r) {
     float* row = scores + r * kTileRow;
     float* sums = state.sums + r * kLanes;
     Vec sum = state.fresh ? zero() : load(sums);
+    const Vec step = kMoved ? set(state.steps[r]) : zero();
 #pragma GCC unroll 4
     for (int64_t c = vecs.first; c < vecs.last; ++c) {
-      const Vec p = exp2(load(row + c * kLanes));
+      Vec x = load(row + c * kLanes);
+      if constexpr (kMoved) x = x - step;
+      const Vec p = exp2(x);
       store(row + c * kLanes, p);
       sum = sum + p;
     }
