@@ -352,8 +352,8 @@ double difference(const Call<double>& call, const Permuted& p, const Results<dou
       for (int c = 0; c < width; ++c) {
         const size_t from = size_t((bh * L + p.order[size_t(t)]) * width + c);
         const double error = std::fabs(b.out[size_t((bh * L + t) * width + c)] - a.out[from]);
-        worst = std::max(worst, error / (oracle::kSafety * (1 + call.shape.k + call.shape.d) * eps *
-                                         sized.out[from].size));
+        worst = std::max(worst, error / (oracle::kSafety * double(1 + sum_length(call.shape)) *
+                                         eps * sized.out[from].size));
       }
     }
   }
@@ -444,7 +444,8 @@ TEST_P(Attention, AWorkspaceIsReused) {
   }
 }
 
-// Twice the length, twice the scratch memory, forward and backward with every term: nothing is n x n.
+// Twice the length, twice the scratch memory, forward and backward with every term: nothing is n x
+// n.
 TEST_P(Attention, ScratchMemoryGrowsWithTheLength) {
   if (!GetParam().single) return;  // the twin has one row of scores and no workspace
   const auto bytes = [&](int n) {

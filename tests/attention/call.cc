@@ -123,9 +123,15 @@ Terms<double> random_terms(oracle::Rng& rng, const oracle::Shape& s, unsigned bi
     }
     if (rng.chance(0.4)) r.magnitude = rng.uniform(0.7, 1.4);
     if (rng.chance(0.4)) {
-      for (int64_t t = 0; t < r.width / 2; ++t)
-        r.log_growth.push_back(rng.uniform(-1, 1) * (far ? 1e-6 : 0.02));
       r.center = center;
+      double farthest = 50;  // from the center; factors stay between e^-1 and e
+      for (const auto* lists : {&s.query_positions, &s.key_positions}) {
+        for (const oracle::Positions& list : *lists) {
+          for (int64_t p : list) farthest = std::max(farthest, std::fabs(double(p - center)));
+        }
+      }
+      for (int64_t t = 0; t < r.width / 2; ++t)
+        r.log_growth.push_back(rng.uniform(-1, 1) / farthest);
     }
     terms.rotation = r;
   }

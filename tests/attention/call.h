@@ -102,6 +102,14 @@ Call<To> cast_call(const Call<From>& from) {
           cast<To>(from.terms)};
 }
 
+// n of the tolerance (tests/oracle/tolerance.h) for an element behind which sums of so many numbers
+// stand: over keys, over queries, over channels. Roundings have either sign, so that those of a sum
+// of n numbers grow as its root (Higham and Mary 2019), and the worst case would hide small
+// mistakes.
+inline int64_t sum_length(const oracle::Shape& s) {
+  return static_cast<int64_t>(std::ceil(std::sqrt(double(s.k + s.q + s.d))));
+}
+
 // What a call gives: outputs, and the gradients of sum(out * out_gradient).
 template <class T>
 struct Results {

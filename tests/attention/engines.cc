@@ -15,8 +15,7 @@ Expected::Expected(const Call<double>& call)
 
 void expect_like_twin(const Call<double>& call, const Expected& expected,
                       const Results<double>& got, double eps) {
-  // The longest chain of additions behind an element.
-  const int64_t chain = call.shape.k + call.shape.q + call.shape.d;
+  const int64_t chain = sum_length(call.shape);
   each_result(
       [&](const char* name, const auto& got, const auto& want, const auto& sized) {
         std::vector<double> size;
@@ -30,7 +29,7 @@ void expect_same_rows(const Call<double>& call, const Results<double>& whole,
                       const Call<double>& part, const Results<double>& got, int begin, double eps) {
   const Results<Sized> sized = run_twin(cast_call<Sized>(call), false);
   const oracle::Shape &s = call.shape, &p = part.shape;
-  const double allowed = oracle::kSafety * (1 + s.k + s.d) * eps;
+  const double allowed = oracle::kSafety * double(1 + sum_length(s)) * eps;
   for (int bh = 0; bh < s.b * s.h; ++bh) {
     for (int i = 0; i < p.q; ++i) {
       for (int c = 0; c < s.dv; ++c) {

@@ -53,7 +53,7 @@ void expect_complex_step(const Call<double>& call) {
         gradient.assign(step.begin(), step.end());
       },
       z, want);
-  const int64_t chain = call.shape.k + call.shape.q + call.shape.d;
+  const int64_t chain = sum_length(call.shape);
   const auto compare = [&](const std::string& name, const std::vector<double>& got,
                            const std::vector<std::complex<double>>& want,
                            const std::vector<Sized>& sized) {

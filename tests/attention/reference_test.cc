@@ -28,7 +28,7 @@ void expect_twin_is_dense(const Call<double>& call) {
   const Results<double> got = run_twin(call, false);
   const Results<Sized> sized = run_twin(cast_call<Sized>(call), false);
   const oracle::Shape& s = call.shape;
-  const int64_t chain = s.k + s.d;  // longest sums: over keys, and over the channels of a score
+  const int64_t chain = sum_length(s);
   for (int b = 0; b < s.b; ++b) {
     for (int h = 0; h < s.h; ++h) {
       SCOPED_TRACE("batch " + std::to_string(b) + " head " + std::to_string(h));
@@ -68,7 +68,7 @@ TEST(Twin, FloatIsCloseToDouble) {
     const auto got = run_twin(call);
     const auto want = run_twin(cast_call<double>(call));
     const auto sized = run_twin(cast_call<Sized>(call));
-    const int64_t chain = call.shape.k + call.shape.q + call.shape.d;
+    const int64_t chain = sum_length(call.shape);
     each_result(
         [&](const char* name, const auto& got, const auto& want, const auto& sized) {
           std::vector<double> size;
