@@ -95,7 +95,7 @@ class Printer final : public study::Watcher {
     begin_table();
     for (const study::Summary& summary : study::summarize(records)) {
       for (const auto& scheme : summary.schemes) {
-        std::string row = study::table_row(scheme, lengths_);
+        std::string row = study::table_row(scheme, lengths_, false);
         if (show_seeds_) row += fmt::format("  seed {}", records.front().seed);
         if (!json_) fmt::print("{}\n", row);
       }
@@ -116,7 +116,7 @@ class Printer final : public study::Watcher {
   void begin_table() {
     if (begun_ || json_) return;
     begun_ = true;
-    fmt::print("{}\n", study::table_header(settings_, lengths_));
+    fmt::print("{}\n", study::table_header(settings_, lengths_, false));
     std::fflush(stdout);
   }
 
@@ -174,10 +174,7 @@ int compare_action(CompareArguments args) {
     if (options.seeds.size() > 1) {
       fmt::print("\nMeans over {} seeds:\n", options.seeds.size());
       for (const study::Summary& summary : study::summarize(result.records)) {
-        fmt::print("{}\n", study::table_header(summary.settings, summary.lengths));
-        for (const auto& scheme : summary.schemes) {
-          fmt::print("{}\n", study::table_row(scheme, summary.lengths));
-        }
+        fmt::print("{}", study::table(summary));
       }
     }
     print_claims(result.records);

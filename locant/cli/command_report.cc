@@ -53,8 +53,7 @@ int report_action(const ReportArguments& args) {
       continue;
     }
     if (summaries.size() > 1) fmt::print("Settings {}: {}\n", summary.settings.id(), summary.settings.text());
-    fmt::print("{}\n", study::table_header(summary.settings, summary.lengths));
-    for (const auto& scheme : summary.schemes) fmt::print("{}\n", study::table_row(scheme, summary.lengths));
+    fmt::print("{}", study::table(summary));
     for (const study::ClaimResult& claim : study::judge_claims(summary.records)) {
       fmt::print("{:>3}  {:<23} {}\n     {}\n", claim.number, study::verdict_text(claim.verdict), claim.claim,
                  claim.evidence);

@@ -63,6 +63,16 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
 
 }  // namespace
 
+std::string table(const Summary& summary) {
+  bool deviations = false;
+  for (const SchemeSummary& scheme : summary.schemes) deviations |= scheme.seeds.size() > 1;
+  std::string text = table_header(summary.settings, summary.lengths, deviations) + "\n";
+  for (const SchemeSummary& scheme : summary.schemes) {
+    text += table_row(scheme, summary.lengths, deviations) + "\n";
+  }
+  return text;
+}
+
 std::vector<Summary> summarize(const std::vector<Record>& records) {
   std::vector<Summary> summaries;
   std::set<std::string> seen;
@@ -134,7 +144,9 @@ std::string loss_text(const SchemeSummary& scheme, const std::string& protocol, 
 }
 
 namespace {
-constexpr int kLabelWidth = 24, kCellWidth = 10;
+constexpr int kLabelWidth = 24, kNumberWidth = 10;
+// "1.943 ± 0.011*" needs more room than "1.943*".
+int cell_width(bool deviations) { return deviations ? 16 : kNumberWidth; }
 // Pads by characters, not bytes ("±" is two bytes).
 std::string padded(const std::string& text, int width) {
   int shown = 0;
@@ -143,22 +155,24 @@ std::string padded(const std::string& text, int width) {
 }
 }  // namespace
 
-std::string table_header(const Settings& settings, const std::vector<int64_t>& lengths) {
+std::string table_header(const Settings& settings, const std::vector<int64_t>& lengths,
+                         bool deviations) {
   std::string line = fmt::format("{:<{}}", "scheme", kLabelWidth);
   for (int64_t length : lengths) {
     const double ratio = double(length) / double(settings.train_length);
-    line += padded(fmt::format("{:g}L", ratio), kCellWidth);
+    line += padded(fmt::format("{:g}L", ratio), cell_width(deviations));
   }
-  return line + padded("tokens/s", kCellWidth) + padded("of peak", 9);
+  return line + padded("tokens/s", kNumberWidth) + padded("of peak", 9);
 }
 
-std::string table_row(const SchemeSummary& scheme, const std::vector<int64_t>& lengths) {
+std::string table_row(const SchemeSummary& scheme, const std::vector<int64_t>& lengths,
+                      bool deviations) {
   std::string line = fmt::format("{:<{}}", scheme.label, kLabelWidth);
   for (int64_t length : lengths) {
-    line += padded(loss_text(scheme, kWindows, length), kCellWidth);
+    line += padded(loss_text(scheme, kWindows, length), cell_width(deviations));
   }
   if (scheme.tokens_per_second.count) {
-    line += padded(fmt::format("{:.0f}", scheme.tokens_per_second.mean), kCellWidth);
+    line += padded(fmt::format("{:.0f}", scheme.tokens_per_second.mean), kNumberWidth);
     line += padded(fmt::format("{:.0f} %", 100 * scheme.peak_share.mean), 9);
   }
   return line;

@@ -42,8 +42,10 @@ std::vector<Summary> summarize(const std::vector<Record>& records);
 // "1.234", "1.234 ± 0.012" with several seeds, "diverged", or "-"; a '*' marks a repeated last row.
 std::string loss_text(const SchemeSummary& scheme, const std::string& protocol, int64_t length);
 
-// The terminal's table: one line a scheme, losses of protocol (i) by length. `header` comes first.
-std::string table_header(const Settings& settings, const std::vector<int64_t>& lengths);
-std::string table_row(const SchemeSummary& scheme, const std::vector<int64_t>& lengths);
+// The terminal's table: one line a scheme, losses of protocol (i) by length. With deviations the cells
+// are wide enough for them.
+std::string table_header(const Settings& settings, const std::vector<int64_t>& lengths, bool deviations);
+std::string table_row(const SchemeSummary& scheme, const std::vector<int64_t>& lengths, bool deviations);
+std::string table(const Summary& summary);
 
 }  // namespace locant::study
