@@ -97,10 +97,36 @@ inline void scatter_key_rows(const RowsTerm& term, const Tile& tile, const float
     }
     return;
   }
-  for (int64_t i = 0; i < tile.rows; ++i) {
-    for (int64_t j = 0; j < tile.keys; ++j) {
-      const int64_t d = static_cast<int64_t>(tile.k_position[j]) - tile.q_position[i];
-      out[j * term.columns + column_at(term, d)] += x[i * kTileRow + j];
+  if (!tile.consecutive) {
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      for (int64_t j = 0; j < tile.keys; ++j) {
+        const int64_t d = static_cast<int64_t>(tile.k_position[j]) - tile.q_position[i];
+        out[j * term.columns + column_at(term, d)] += x[i * kTileRow + j];
+      }
+    }
+    return;
+  }
+  // Key by key: transposed blocks, whose lanes are queries, from near distances to far ones.
+  for (int64_t i0 = 0; i0 < tile.rows; i0 += kLanes) {
+    const int64_t rows = at_most(kLanes, tile.rows - i0);
+    for (int64_t c = 0; c < tile.keys; c += kLanes) {
+      Vec block[kLanes];
+      for (int64_t l = 0; l < kLanes; ++l) {
+        block[l] = l < rows ? load(x + (i0 + l) * kTileRow + c) : zero();
+      }
+      transpose(block);
+      for (int64_t n = 0; n < at_most(kLanes, tile.keys - c); ++n) {
+        float numbers[kLanes];
+        store(numbers, block[n]);
+        float* to = out + (c + n) * term.columns;
+        const int64_t first = tile.distance + c + n - i0;  // of query i0; falls by one a query
+        if (first - rows >= map.first - 1 && first < map.first + map.n) {
+          const int32_t* column = term.column + (first - map.first + 1);
+          for (int64_t l = 0; l < rows; ++l) to[column[-l]] += numbers[l];
+        } else {
+          for (int64_t l = 0; l < rows; ++l) to[column_at(term, first - l)] += numbers[l];
+        }
+      }
     }
   }
 }

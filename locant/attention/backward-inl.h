@@ -14,20 +14,34 @@
 
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
 
+// A query tile on its way over the keys.
+struct QueryTile {
+  int64_t b, h, index, rows;
+  int32_t number;  // in the order of its unit
+  bool fresh;      // dq holds nothing yet
+  QueryRows q;
+  Left dout;
+  float* dq;  // in the caller's memory where rows are whole vectors
+  int64_t dq_row;
+  float *lse, *delta;     // [kTile], log2 units; times gradient_factor
+  TermState terms;        // windows of q . rows and dO . rows
+  Window dquery;          // gradient of q . rows
+  Window value_sums;      // probabilities by value row
+  SideSums dquery_sides, value_sides;
+  NumberGradient number_gradient;
+  float *q_rows, *q_bias;  // [kTile][width]
+  float* dout_rows;        // [kTile][value_width]
+  float* dq_rows;          // [kTile][width]
+};
+
 struct BackwardScratch {
   KeyStore keys;
-  TermState terms;            // windows of q . rows and dO . rows
-  Window dquery;              // gradient of q . rows
-  Window value_sums;          // probabilities by value row
-  NumberGradient number;
-  float *q, *q_bias;          // [kTile][width]
-  float* dout;                // [kTile][value_width], when rows cannot be read in place
-  float *lse, *delta;         // [kTile], log2 units; times gradient_factor
-  float *p, *ds;              // [kTile][kTileRow], zero beside the rows
-  float* ds_inside;           // inside the softcap; without one the same as ds
-  float* after;               // with a softcap: the terms outside of it
-  float* dq;                  // [kTile][width]
-  float* dcontent;            // [width]
+  QueryTile* queries;  // [part_tiles]
+  float *p, *ds;       // [kTile][kTileRow], zero beside the rows
+  float* ds_inside;    // inside the softcap; without one the same as ds
+  float* after;        // with a softcap: the terms outside of it
+  float* dcontent;     // [width]
+  Ahead* ahead;
 };
 
 inline float* cut_tile(Cutter& cutter) {
@@ -53,31 +67,41 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
     s.keys.row_numbers = cutter.cut<float>(chunk * plan.key_rows.columns + kLanes);
     s.keys.side_numbers = cutter.cut<float>(2 * chunk);
   }
-  if (plan.query_rows.on && plan.query_rows.panel) {
-    cut_window(cutter, plan.query_rows, s.terms.query);
-    cut_window(cutter, plan.query_rows, s.dquery);
+  s.queries = cutter.cut<QueryTile>(plan.part_tiles);
+  float* distance_window = cutter.cut<float>(2 * kTile + 2 * kLanes);
+  float* column_numbers = cutter.cut<float>(2 * kTile);
+  float* gradient_window = cutter.cut<float>(2 * kTile + 2 * kLanes);
+  for (int64_t n = 0; n < plan.part_tiles; ++n) {
+    QueryTile query = {};
+    if (plan.query_rows.on && plan.query_rows.panel) {
+      cut_window(cutter, plan.query_rows, query.terms.query);
+      cut_window(cutter, plan.query_rows, query.dquery);
+      query.dquery_sides.data = cutter.cut<float>(2 * kTile * kLanes);
+    }
+    if (plan.value_rows.on && plan.value_rows.panel) {
+      cut_window(cutter, plan.value_rows, query.terms.value);
+      cut_window(cutter, plan.value_rows, query.value_sums);
+      query.value_sides.data = cutter.cut<float>(2 * kTile * kLanes);
+    }
+    query.terms.distance_window = distance_window;
+    query.terms.column_numbers = column_numbers;
+    if (plan.number.gradient) {
+      query.number_gradient.entries = cutter.cut<float>(plan.number.map.n + 2);
+      query.number_gradient.sides = cutter.cut<double>(2);
+      query.number_gradient.window = gradient_window + kLanes;
+    }
+    query.q_rows = cutter.cut<float>(kTile * plan.width);
+    query.q_bias = cutter.cut<float>(kTile * plan.width);
+    query.dout_rows = cutter.cut<float>(kTile * plan.value_width);
+    query.lse = cutter.cut<float>(kTile);
+    query.delta = cutter.cut<float>(kTile);
+    query.dq_rows = cutter.cut<float>(kTile * plan.width);
+    if (memory) s.queries[n] = query;
   }
-  if (plan.value_rows.on && plan.value_rows.panel) {
-    cut_window(cutter, plan.value_rows, s.terms.value);
-    cut_window(cutter, plan.value_rows, s.value_sums);
-  }
-  s.terms.distance_window = cutter.cut<float>(2 * kTile + 2 * kLanes);
-  s.terms.column_numbers = cutter.cut<float>(2 * kTile);
-  if (plan.number.gradient) {
-    s.number.entries = cutter.cut<float>(plan.number.map.n + 2);
-    s.number.sides = cutter.cut<double>(2);
-    s.number.window = cutter.cut<float>(2 * kTile + 2 * kLanes) + kLanes;
-  }
-  s.q = cutter.cut<float>(kTile * plan.width);
-  s.q_bias = cutter.cut<float>(kTile * plan.width);
-  s.dout = cutter.cut<float>(kTile * plan.value_width);
-  s.lse = cutter.cut<float>(kTile);
-  s.delta = cutter.cut<float>(kTile);
   s.p = cut_tile(cutter);
   s.ds = s.ds_inside = cut_tile(cutter);
   if (plan.cap != 0 || plan.inside_factor != 1) s.ds_inside = cut_tile(cutter);
   if (plan.cap != 0) s.after = cut_tile(cutter);
-  s.dq = cutter.cut<float>(kTile * plan.width);
   s.dcontent = cutter.cut<float>(plan.width);
   return cutter.used;
 }
@@ -120,23 +144,14 @@ struct StoreScoreGradients {
   }
 };
 
-struct QueryTile {
-  int64_t b, h, index, rows;
-  QueryRows q;
-  Left dout;
-  float* dq;  // in the caller's memory where rows are whole vectors
-  int64_t dq_row;
-  Ahead* ahead;
-};
-
 // Steps 1 and 2 where every row sees every key and nothing lies between score and product.
 inline void whole_tile_gradients(const Plan& plan, const Tile& tile, const QueryTile& query,
                                  const float* kt, const float* vt, const Start& start,
                                  const Start& value_start, BackwardScratch& s) {
   product(tile.rows, kTileVecs, plan.D, query.q.bias, Right{kt, kTile}, start,
-          StoreProbabilities{s.p, s.lse, query.ahead});
+          StoreProbabilities{s.p, query.lse, s.ahead});
   product(tile.rows, kTileVecs, plan.Dv, query.dout, Right{vt, kTile}, value_start,
-          StoreScoreGradients{s.ds, s.p, s.delta, query.ahead});
+          StoreScoreGradients{s.ds, s.p, query.delta, s.ahead});
 }
 
 // The same for the other tiles.
@@ -149,12 +164,12 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
     Range vecs = vecs_of(seen_keys(plan, tile, r, n));
     if (vecs.empty()) vecs.last = vecs.first;
     product_of(r, r + n, vecs.first, vecs.last, plan.D, query.q.bias, Right{kt, kTile}, start,
-               StoreTo{s.p, kTileRow, query.ahead});
+               StoreTo{s.p, kTileRow, s.ahead});
     product_of(r, r + n, vecs.first, vecs.last, plan.Dv, query.dout, Right{vt, kTile}, value_start,
-               StoreTo{s.ds, kTileRow, query.ahead});
+               StoreTo{s.ds, kTileRow, s.ahead});
     for (int64_t i = r; i < r + n; ++i) {
       const Band band = band_of(plan, tile.q_position[i]);
-      const Vec lse = set(s.lse[i]), delta = set(s.delta[i]);
+      const Vec lse = set(query.lse[i]), delta = set(query.delta[i]);
       for (int64_t c = 0; c < kTile; c += kLanes) {
         const int64_t at = i * kTileRow + c;
         if (c < vecs.first * kLanes || c >= vecs.last * kLanes) {
@@ -234,20 +249,20 @@ inline void pass_turn(const KeyUnit& unit, int64_t kt, int32_t number) {
 }
 
 inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit, int64_t kt,
-                          const Tile& tile, const QueryTile& query, int32_t number, bool fresh) {
+                          const Tile& tile, QueryTile& query) {
   const int64_t b = query.b, h = query.h, slot = s.keys.slot(kt);
   const KeyRows k = key_rows_of(plan, s.keys, b, unit.hk, kt, true);
   const float* k_panel = s.keys.kt + slot * plan.D * kTile;
   const float* v_panel = s.keys.vt + slot * plan.Dv * kTile;
 
   // 1 scores, 2 softmax
-  const Start start = start_values(plan, tile, b, h, kt, true, s.keys, k, query.q.plain, s.terms, s.p);
+  const Start start = start_values(plan, tile, b, h, kt, true, s.keys, k, query.q.plain, query.terms, s.p);
   Start value_start;
   float far_values[kTile];
   if (plan.value_rows.on) {
     Sources sources;
     sources.buffer = s.ds;
-    add_rows(plan, plan.value_rows, tile, h, s.terms.value, query.dout, far_values, sources);
+    add_rows(plan, plan.value_rows, tile, h, query.terms.value, query.dout, far_values, sources);
     value_start = sources.sum(tile.rows);
   }
   if (!tile.partial && s.ds_inside == s.ds) {
@@ -255,22 +270,22 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   } else {
     Start after;
     if (plan.cap != 0) {
-      after = start_values(plan, tile, b, h, kt, false, s.keys, k, query.q.plain, s.terms, s.after);
+      after = start_values(plan, tile, b, h, kt, false, s.keys, k, query.q.plain, query.terms, s.after);
     }
     part_tile_gradients(plan, tile, query, k_panel, v_panel, start, after, value_start, s);
   }
 
   // 1 scores, the queries' side
-  add_to_queries(plan, tile, s.ds_inside, k, fresh, query.dq, query.dq_row, query.ahead);
+  add_to_queries(plan, tile, s.ds_inside, k, query.fresh, query.dq, query.dq_row, s.ahead);
   const auto gradient_of = [&](bool inside) { return inside ? s.ds_inside : s.ds; };
-  if (s.number.entries) {
-    number_adjoint(plan.number, tile, gradient_of(plan.number.inside), s.number);
+  if (query.number_gradient.entries) {
+    number_adjoint(plan.number, tile, gradient_of(plan.number.inside), query.number_gradient);
   }
   const RowsTerm& rows = plan.query_rows;
   if (rows.on) {
     const float* ds = gradient_of(rows.inside);
     if (rows.panel) {
-      scatter_rows(rows, tile, ds, s.dquery);
+      scatter_rows(rows, tile, ds, query.dquery, query.dquery_sides);
     } else {
       add_row_per_pair(rows, tile, h, ds, query.dq, query.dq_row);
       if (rows.gradient) {
@@ -282,7 +297,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   const RowsTerm& values = plan.value_rows;
   if (values.gradient) {
     if (values.panel) {
-      scatter_rows(values, tile, s.p, s.value_sums);
+      scatter_rows(values, tile, s.p, query.value_sums, query.value_sides);
     } else {
       add_gradient_per_pair(values, tile, s.p, query.dout.data, query.dout.row, false,
                             values.gradient + (b * plan.H + h) * values.used * values.width);
@@ -290,16 +305,16 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   }
 
   // 3 outputs and 1 scores, the keys' side: in turn
-  wait_for_turn(plan, unit, kt, number);
+  wait_for_turn(plan, unit, kt, query.number);
   const bool first = !unit.touched[kt];
   unit.touched[kt] = 1;
   if (unit.dv) {
     add_to_keys(plan, tile, s.p, query.dout, plan.value_width, first, unit.dv + tile.j0 * unit.dv_row,
-                unit.dv_row, query.ahead);
+                unit.dv_row, s.ahead);
   }
   if (unit.dk) {
     add_to_keys(plan, tile, s.ds_inside, query.q.bias, plan.width, first,
-                unit.dk + tile.j0 * unit.dk_row, unit.dk_row, query.ahead);
+                unit.dk + tile.j0 * unit.dk_row, unit.dk_row, s.ahead);
   }
   if (plan.dkey_numbers) {
     float* to = plan.dkey_numbers + (b * plan.H + h) * plan.k_places.padded + tile.j0;
@@ -334,27 +349,28 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
       }
     }
   }
-  pass_turn(unit, kt, number);
+  pass_turn(unit, kt, query.number);
+  query.fresh = false;
 }
 
-inline void begin_query_tile(const Plan& plan, BackwardScratch& s, QueryTile& query) {
+inline void begin_query_tile(const Plan& plan, QueryTile& query) {
   const int64_t b = query.b, h = query.h, i0 = query.index * kTile;
   query.rows = at_most(kTile, plan.Q - i0);
-  query.q = load_queries(plan, b, h, query.index, true, s.q, s.q_bias);
+  query.q = load_queries(plan, b, h, query.index, true, query.q_rows, query.q_bias);
   query.dout = Left{plan.dout.at(b, h, i0), plan.dout.row, 1};
   if (plan.Dv % kLanes != 0) {
     for (int64_t i = 0; i < query.rows; ++i) {
-      copy_row(plan.dout.at(b, h, i0 + i), plan.Dv, s.dout + i * plan.value_width, plan.value_width);
+      copy_row(plan.dout.at(b, h, i0 + i), plan.Dv, query.dout_rows + i * plan.value_width, plan.value_width);
     }
-    query.dout = Left{s.dout, plan.value_width, 1};
+    query.dout = Left{query.dout_rows, plan.value_width, 1};
   }
   const bool in_place = plan.dq && plan.D % kLanes == 0;
-  query.dq = in_place ? plan.dq.at(b, h, i0) : s.dq;
+  query.dq = in_place ? plan.dq.at(b, h, i0) : query.dq_rows;
   query.dq_row = in_place ? plan.dq.row : plan.width;
   for (int64_t i = 0; i < query.rows; ++i) {
     const float lse = plan.lse_in[b * plan.lse_batch + h * plan.lse_head + (i0 + i) * plan.lse_row];
     // A row that saw nothing has no probabilities.
-    s.lse[i] = lse == -__builtin_inff() ? -kMasked : lse * 1.4426950408889634f;
+    query.lse[i] = lse == -__builtin_inff() ? -kMasked : lse * 1.4426950408889634f;
   }
   for (int64_t r = 0; r < query.rows; r += kLanes) {
     Vec sums[kLanes];
@@ -368,28 +384,28 @@ inline void begin_query_tile(const Plan& plan, BackwardScratch& s, QueryTile& qu
       const int n = static_cast<int>(plan.Dv - c);
       if (n > 0) sums[l] = fma(load_first(x + c, n), load_first(y + c, n), sums[l]);
     }
-    store(s.delta + r, rows_sum(sums) * set(plan.gradient_factor));
+    store(query.delta + r, rows_sum(sums) * set(plan.gradient_factor));
   }
-  if (s.number.entries) {
-    clear(s.number.entries, plan.number.map.n + 2);
-    s.number.sides[0] = s.number.sides[1] = 0;
+  if (query.number_gradient.entries) {
+    clear(query.number_gradient.entries, plan.number.map.n + 2);
+    query.number_gradient.sides[0] = query.number_gradient.sides[1] = 0;
   }
   if (plan.K == 0) return;
   const Range d = distances_of(plan, b, query.index, 0, plan.k_places.tiles);
   if (plan.query_rows.on && plan.query_rows.panel) {
-    open_rows(plan.query_rows, h, d.first, d.last, query.q.plain, query.rows, s.terms.query);
-    clear_window(plan.query_rows, d.first, d.last, query.rows, s.dquery);
+    open_rows(plan.query_rows, h, d.first, d.last, query.q.plain, query.rows, query.terms.query);
+    clear_window(plan.query_rows, d.first, d.last, query.rows, query.dquery, query.dquery_sides);
   }
   if (plan.value_rows.on && plan.value_rows.panel) {
-    open_rows(plan.value_rows, h, d.first, d.last, query.dout, query.rows, s.terms.value);
-    clear_window(plan.value_rows, d.first, d.last, query.rows, s.value_sums);
+    open_rows(plan.value_rows, h, d.first, d.last, query.dout, query.rows, query.terms.value);
+    clear_window(plan.value_rows, d.first, d.last, query.rows, query.value_sums, query.value_sides);
   }
 }
 
 inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit,
-                              const QueryTile& query, int32_t number, bool fresh) {
+                              const QueryTile& query) {
   const int64_t b = query.b, h = query.h, i0 = query.index * kTile, bh = b * plan.H + h;
-  for (int64_t i = 0; fresh && i < query.rows; ++i) clear(query.dq + i * query.dq_row, plan.width);
+  for (int64_t i = 0; query.fresh && i < query.rows; ++i) clear(query.dq + i * query.dq_row, plan.width);
   if (plan.dcontent) {
     for (int64_t c = 0; c < plan.width; c += kLanes) {
       Vec sum = zero();
@@ -399,7 +415,8 @@ inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUni
   }
   const bool query_window = plan.query_rows.on && plan.query_rows.panel && plan.K > 0;
   if (query_window) {
-    add_window_rows(plan.query_rows, h, query.rows, s.dquery, query.dq, query.dq_row);
+    add_sides(plan.query_rows, query.rows, query.dquery_sides, query.dquery);
+    add_window_rows(plan.query_rows, h, query.rows, query.dquery, query.dq, query.dq_row);
   }
   for (int64_t i = 0; plan.dq && i < query.rows; ++i) {
     float* row = query.dq + i * query.dq_row;
@@ -407,17 +424,20 @@ inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUni
     float* out = plan.dq.at(b, h, i0 + i);
     for (int64_t c = 0; out != row && c < plan.D; ++c) out[c] = row[c];
   }
+  if (plan.value_rows.gradient && plan.value_rows.panel && plan.K > 0) {
+    add_sides(plan.value_rows, query.rows, query.value_sides, query.value_sums);
+  }
   // The tables, in turn.
   const int64_t last = plan.k_places.tiles;
-  wait_for_turn(plan, unit, last, number);
-  if (s.number.entries) {
+  wait_for_turn(plan, unit, last, query.number);
+  if (query.number_gradient.entries) {
     const int64_t n = plan.number.map.n + 2;
     float* to = plan.number.gradient + bh * n;
     int64_t e = 0;
-    for (; e + kLanes <= n; e += kLanes) store(to + e, load(to + e) + load(s.number.entries + e));
-    for (; e < n; ++e) to[e] += s.number.entries[e];
+    for (; e + kLanes <= n; e += kLanes) store(to + e, load(to + e) + load(query.number_gradient.entries + e));
+    for (; e < n; ++e) to[e] += query.number_gradient.entries[e];
     for (int side = 0; side < 2; ++side) {
-      plan.number.side_gradient[bh * 2 + side] += s.number.sides[side];
+      plan.number.side_gradient[bh * 2 + side] += query.number_gradient.sides[side];
     }
   }
   if (plan.dcontent) {
@@ -426,38 +446,46 @@ inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUni
   }
   if (query_window && plan.query_rows.gradient) {
     const RowsTerm& term = plan.query_rows;
-    add_window_gradient(term, s.dquery, query.rows, query.q.plain.data, query.q.plain.row,
+    add_window_gradient(term, query.dquery, query.rows, query.q.plain.data, query.q.plain.row,
                         term.gradient + bh * term.used * term.width);
   }
   if (plan.value_rows.gradient && plan.value_rows.panel && plan.K > 0) {
     const RowsTerm& term = plan.value_rows;
-    add_window_gradient(term, s.value_sums, query.rows, query.dout.data, query.dout.row,
+    add_window_gradient(term, query.value_sums, query.rows, query.dout.data, query.dout.row,
                         term.gradient + bh * term.used * term.width);
   }
-  pass_turn(unit, last, number);
+  pass_turn(unit, last, query.number);
 }
 
-inline void backward_query_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit, int64_t h,
-                                int64_t qt, Ahead* ahead) {
-  const int64_t key_tiles = plan.k_places.tiles;
-  const auto number =
-      static_cast<int32_t>((h - unit.hk * plan.group) * plan.q_places.tiles + qt);
-  QueryTile query{unit.b, h, qt, 0, {}, {}, nullptr, 0, ahead};
-  begin_query_tile(plan, s, query);
-  open_store(plan, s.keys, unit.b, h, 0);
-  bool fresh = true;
-  for (int64_t kt = 0; kt < key_tiles; ++kt) {
-    Tile tile;
-    if (!find_tile(plan, unit.b, qt, kt, tile)) {
-      wait_for_turn(plan, unit, kt, number);
-      pass_turn(unit, kt, number);
-      continue;
-    }
-    pack_tile(plan, s.keys, unit.b, h, kt, true);
-    backward_tile(plan, s, unit, kt, tile, query, number, fresh);
-    fresh = false;
+// Query tiles [first, last) of a unit, all of one head, over the keys together: what a key tile needs
+// then stays in the cache for all of them.
+inline void backward_part(const Plan& plan, BackwardScratch& s, const KeyUnit& unit, int64_t first,
+                          int64_t last) {
+  const int64_t query_tiles = plan.q_places.tiles, h = unit.hk * plan.group + first / query_tiles;
+  for (int64_t n = first; n < last; ++n) {
+    QueryTile& query = s.queries[n - first];
+    query.b = unit.b;
+    query.h = h;
+    query.index = n % query_tiles;
+    query.number = static_cast<int32_t>(n);
+    query.fresh = true;
+    begin_query_tile(plan, query);
   }
-  finish_query_tile(plan, s, unit, query, number, fresh);
+  open_store(plan, s.keys, unit.b, h, 0);
+  for (int64_t kt = 0; kt < plan.k_places.tiles; ++kt) {
+    for (int64_t n = first; n < last; ++n) {
+      QueryTile& query = s.queries[n - first];
+      Tile tile;
+      if (find_tile(plan, unit.b, query.index, kt, tile)) {
+        pack_tile(plan, s.keys, unit.b, h, kt, true);
+        backward_tile(plan, s, unit, kt, tile, query);
+      } else {
+        wait_for_turn(plan, unit, kt, query.number);
+        pass_turn(unit, kt, query.number);
+      }
+    }
+  }
+  for (int64_t n = first; n < last; ++n) finish_query_tile(plan, s, unit, s.queries[n - first]);
 }
 
 // What the next key head will read and write.

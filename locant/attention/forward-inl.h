@@ -53,7 +53,10 @@ inline size_t cut_forward(const Plan& plan, ForwardScratch& s, char* memory) {
   }
   s.terms = TermState();
   if (plan.query_rows.on && plan.query_rows.panel) cut_window(cutter, plan.query_rows, s.terms.query);
-  if (plan.value_rows.on && plan.value_rows.panel) cut_window(cutter, plan.value_rows, s.terms.value);
+  if (plan.value_rows.on && plan.value_rows.panel) {
+    cut_window(cutter, plan.value_rows, s.terms.value);
+    s.terms.value_sides.data = cutter.cut<float>(2 * kTile * kLanes);
+  }
   s.terms.distance_window = cutter.cut<float>(2 * kTile + 2 * kLanes);
   s.terms.column_numbers = cutter.cut<float>(2 * kTile);
   s.q = cutter.cut<float>(kTile * plan.width);
@@ -189,7 +192,11 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
   }
 
   // 2 softmax, 3 outputs
-  if (moves) move_references(tile, plan.value_width, state, value_window);
+  if (moves) move_references(tile, plan.value_width, state, value_window, s.terms.value_sides);
+  // Far from the map of the value rows only the sums of the rows are needed.
+  const Side side = value_window && tile.consecutive ? side_of(plan.value_rows.map, tile) : Side::kAcross;
+  const bool far = side == Side::kBefore || side == Side::kAfter;
+  float* side_sums = far ? s.terms.value_sides.at(side == Side::kAfter, 0) : nullptr;
   const int64_t value_vecs = plan.value_width / kLanes;
   const int64_t step = tile.partial ? kBand : kTile;
   for (int64_t r = 0; r < tile.rows; r += step) {
@@ -198,9 +205,9 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
     const int64_t keys = at_least(0, seen.last - seen.first);
     const Range vecs = plan.value_rows.on ? Range{0, kTileVecs} : vecs_of(seen);
     if (moves) {
-      exponentiate<true>(r, n, vecs, s.scores, state);
+      exponentiate<true>(r, n, vecs, s.scores, state, side_sums);
     } else {
-      exponentiate<false>(r, n, vecs, s.scores, state);
+      exponentiate<false>(r, n, vecs, s.scores, state, side_sums);
     }
     float* out = state.out + r * plan.value_width;
     const Start before = state.fresh ? Start{} : Start{out, plan.value_width};
@@ -208,7 +215,7 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
             Right{v.data + seen.first * v.row, v.row}, before, StoreTo{out, plan.value_width, ahead});
   }
   if (value_window) {
-    scatter_rows(plan.value_rows, tile, s.scores, *value_window);
+    if (!far) scatter_rows(plan.value_rows, tile, s.scores, *value_window, s.terms.value_sides);
   } else if (plan.value_rows.on) {
     add_row_per_pair(plan.value_rows, tile, h, s.scores, state.out, plan.value_width);
   }
@@ -295,7 +302,7 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) 
         if (plan.query_rows.on) {
           open_rows(plan.query_rows, part.h, d.first, d.last, q.plain, rows, s.terms.query);
         }
-        if (value_window) clear_window(plan.value_rows, d.first, d.last, rows, s.terms.value);
+        if (value_window) clear_window(plan.value_rows, d.first, d.last, rows, s.terms.value, s.terms.value_sides);
       }
       for (int64_t kt = first_kt; kt < last_kt; ++kt) {
         Tile tile;
@@ -304,6 +311,7 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) 
         forward_tile(plan, s, part.b, part.h, kt, tile, q, state, soon);
       }
       if (value_window && !state.fresh) {
+        add_sides(plan.value_rows, rows, s.terms.value_sides, s.terms.value);
         add_window_rows(plan.value_rows, part.h, rows, s.terms.value, state.out, plan.value_width);
       }
       if (last_kt >= key_tiles) finish_rows(plan, part.b, part.h, qt, state);

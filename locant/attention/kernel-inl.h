@@ -49,12 +49,16 @@ void open_backward(const Plan& plan, char* memory) {
   cut_backward(plan, *scratch, memory + header_bytes(sizeof *scratch));
 }
 void backward(const Plan& plan, const KeyUnit& unit, int64_t first, int64_t last, char* memory) {
+  auto& scratch = *reinterpret_cast<BackwardScratch*>(memory);
   Ahead ahead;
   if (unit.next_b >= 0) look_ahead(plan, unit.next_b, unit.next_hk, ahead);
-  for (int64_t n = first; n < last; ++n) {
-    backward_query_tile(plan, *reinterpret_cast<BackwardScratch*>(memory), unit,
-                        unit.hk * plan.group + n / plan.q_places.tiles, n % plan.q_places.tiles,
-                        ahead.count ? &ahead : nullptr);
+  scratch.ahead = ahead.count ? &ahead : nullptr;
+  const int64_t tiles = plan.q_places.tiles;
+  while (first < last) {
+    const int64_t head_end = (first / tiles + 1) * tiles;
+    const int64_t end = at_most(at_most(last, head_end), first + plan.part_tiles);
+    backward_part(plan, scratch, unit, first, end);
+    first = end;
   }
 }
 void end_keys(const Plan& plan, const KeyUnit& unit, char* memory) {

@@ -136,6 +136,16 @@ Rows<T> rows_or_none(const View<T, 4>& view) {
   return {view.data, view.stride[0], view.stride[1], view.stride[2]};
 }
 
+// Query tiles that go over the keys together. Sums do not depend on it.
+int64_t backward_part_tiles(const Plan& plan, bool whole) {
+  constexpr int64_t kWide = 1024;  // numbers a row: with more of them, the windows of one tile fill the cache
+  for (const RowsTerm* term : {&plan.query_rows, &plan.value_rows}) {
+    if (term->on && term->panel && term->window > kWide) return 1;
+  }
+  if (plan.number.gradient && plan.number.map.n > 16 * kWide) return 1;
+  return std::min<int64_t>(whole ? 8 : 2, plan.q_places.tiles);
+}
+
 // Whether pairs of some term add to its gradient one by one: then only one worker may serve a head.
 bool pairs_add_alone(const Plan& plan) {
   for (const RowsTerm* term : {&plan.query_rows, &plan.key_rows, &plan.value_rows}) {
@@ -188,6 +198,7 @@ void kernel_backward(const KernelCall& call, const Outputs<const float>& outputs
     memory.turn = arrays.take<int32_t>(units * (tiles + 1));
     std::fill(memory.turn, memory.turn + units * (tiles + 1), 0);
   }
+  plan.part_tiles = backward_part_tiles(plan, whole);
   const size_t bytes = set.backward_bytes(plan);
   char* scratch = arrays.take<char>(threads * static_cast<int64_t>(bytes));
   const auto scratch_of = [&](int worker) { return scratch + static_cast<size_t>(worker) * bytes; };
@@ -208,10 +219,11 @@ void kernel_backward(const KernelCall& call, const Outputs<const float>& outputs
     });
   } else {
     if (memory.dk_rows) std::fill(memory.dk_rows, memory.dk_rows + slots * dk_rows_size, 0.0f);
-    executor.run(units * per_unit, [&](int64_t index, int worker) {
-      const KeyUnit unit = unit_of(plan, memory, index / per_unit, index / per_unit);
-      const int64_t n = index % per_unit;
-      set.backward(plan, unit, n, n + 1, scratch_of(worker));
+    const int64_t parts = (per_unit + plan.part_tiles - 1) / plan.part_tiles;
+    executor.run(units * parts, [&](int64_t index, int worker) {
+      const KeyUnit unit = unit_of(plan, memory, index / parts, index / parts);
+      const int64_t first = index % parts * plan.part_tiles;
+      set.backward(plan, unit, first, std::min(per_unit, first + plan.part_tiles), scratch_of(worker));
     });
     executor.run(units, [&](int64_t index, int worker) {
       set.finish_keys(plan, unit_of(plan, memory, index, index), scratch_of(worker));

@@ -65,7 +65,7 @@ inline void copy_row(const float* in, int64_t width, float* out, int64_t padded)
 inline void clear(float* out, int64_t n) {
   int64_t c = 0;
   for (; c + kLanes <= n; c += kLanes) store(out + c, zero());
-  for (; c < n; ++c) out[c] = 0;
+  if (c < n) store_first(out + c, zero(), static_cast<int>(n - c));
 }
 
 struct KeyStore {

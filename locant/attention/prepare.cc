@@ -251,7 +251,9 @@ RowsTerm rows_term(const IndexMap& index, const Table<float>& table, int64_t lan
   // A chunk of keys and a tile of queries see so many distances, the mask's edges included.
   const int64_t span = (plan.chunk_tiles + 8) * kTile;
   out.window = windowed && steady && plan.simple ? std::min(out.columns, span) : out.columns;
-  const bool fits = windowed ? out.window <= kMostColumns
+  // Rows of a window are read side by side: one cache set further each.
+  if (windowed) out.window = round_up(out.window, 1024) + 16;
+  const bool fits = windowed ? out.window <= kMostColumns + 1024
                              : out.columns <= kMostColumns && plan.chunk_tiles * kTile * out.columns *
                                    static_cast<int64_t>(sizeof(float)) <= kMostPackedRows;
   if (fits) find_picks(out, lanes, arrays);

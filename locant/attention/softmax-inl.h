@@ -91,24 +91,6 @@ struct Finisher {
   }
 };
 
-// Maxima of kLanes rows given as vectors.
-inline Vec rows_max(Vec (&row)[kLanes]) {
-  transpose(row);
-  Vec m = row[0];
-#pragma GCC unroll 16
-  for (int n = 1; n < kLanes; ++n) m = max(m, row[n]);
-  return m;
-}
-inline Vec rows_sum(Vec (&row)[kLanes]) {
-  transpose(row);
-#pragma GCC unroll 8
-  for (int step = 1; step < kLanes; step *= 2) {
-#pragma GCC unroll 16
-    for (int n = 0; n < kLanes; n += 2 * step) row[n] = row[n] + row[n + step];
-  }
-  return row[0];
-}
-
 // The largest scores of the rows of a tile, by lane.
 inline void find_tops(const Tile& tile, const float* scores, float* tops) {
   for (int64_t r = 0; r < tile.rows; ++r) {
@@ -123,7 +105,7 @@ inline void find_tops(const Tile& tile, const float* scores, float* tops) {
 // where that is needed, and scales what was summed so far: out, sums and the window of the value
 // rows. The scores themselves are still relative to the old references: state.steps says by how much.
 inline void move_references(const Tile& tile, int64_t value_width, SoftmaxState& state,
-                            const Window* value_window) {
+                            const Window* value_window, const SideSums& value_sides) {
   bool unset = false;
   for (int64_t r0 = 0; r0 < tile.rows; r0 += kLanes) {
     const int64_t n = at_most(kLanes, tile.rows - r0);
@@ -156,19 +138,23 @@ inline void move_references(const Tile& tile, int64_t value_width, SoftmaxState&
       float* sums = value_window->data + (r0 + l) * value_window->row;
       const int64_t columns = value_window->last - value_window->first;
       for (int64_t c = 0; c < columns; c += kLanes) store(sums + c, load(sums + c) * f);
+      for (int side = 0; side < 2; ++side) {
+        store(value_sides.at(side, r0 + l), load(value_sides.at(side, r0 + l)) * f);
+      }
     }
   }
   state.unset = unset;
 }
 
-// Turns scores of rows [r0, r0 + n), column vectors of `vecs`, into probabilities and sums them up.
+// Turns scores of rows [r0, r0 + n), column vectors of `vecs`, into probabilities and sums them up;
+// `side`: also there, [kTile][kLanes].
 template <bool kMoved>
 inline void exponentiate(int64_t r0, int64_t n, const Range& vecs, float* scores,
-                         const SoftmaxState& state) {
+                         const SoftmaxState& state, float* side) {
   for (int64_t r = r0; r < r0 + n; ++r) {
     float* row = scores + r * kTileRow;
     float* sums = state.sums + r * kLanes;
-    Vec sum = state.fresh ? zero() : load(sums);
+    Vec sum = zero();
     const Vec step = kMoved ? set(state.steps[r]) : zero();
 #pragma GCC unroll 4
     for (int64_t c = vecs.first; c < vecs.last; ++c) {
@@ -178,7 +164,8 @@ inline void exponentiate(int64_t r0, int64_t n, const Range& vecs, float* scores
       store(row + c * kLanes, p);
       sum = sum + p;
     }
-    store(sums, sum);
+    store(sums, state.fresh ? sum : load(sums) + sum);
+    if (side) store(side + r * kLanes, load(side + r * kLanes) + sum);
   }
 }
 

@@ -75,9 +75,16 @@ struct Sources {
   }
 };
 
+// Sums of a tile's numbers before and after a map, row by row and by lane: [2][kTile][kLanes].
+struct SideSums {
+  float* data = nullptr;
+  float* at(int side, int64_t i) const { return data + (side * kTile + i) * kLanes; }
+};
+
 // Scratch of the terms for one query tile.
 struct TermState {
   Window query, value;  // q . rows; sums of probabilities by row (and backward: dO . rows)
+  SideSums value_sides;
   float* distance_window = nullptr;  // [2 kTile + kLanes]
   float* column_numbers = nullptr;   // [2][kTile]: far sources of a tile
 };
@@ -290,6 +297,7 @@ inline void add_key_rows(const Plan& plan, const Tile& tile, const KeyStore& key
         const int64_t from = tile.distance + c + n - (i0 + kLanes - 1);
         if (term.low) {
           const int64_t w = at_most(at_least(from - map.first + kLanes, 0), map.n + kLanes);
+          __builtin_prefetch(row + kLanes * term.columns + term.low[w]);
           block[n] = pick(row + term.low[w], term.lanes + w * kLanes);
         } else {
           float x[kLanes];
@@ -332,9 +340,19 @@ inline Start start_values(const Plan& plan, const Tile& tile, int64_t b, int64_t
 
 // ---- value rows
 
-// Adds row by row the numbers x of a tile to window columns of their distances: value rows forward
-// (x: probabilities), query rows backward (x: gradient of the scores).
-inline void scatter_rows(const RowsTerm& term, const Tile& tile, const float* x, const Window& window) {
+// at[lane] += numbers[0 .. n), by lane.
+inline void add_by_lane(const float* numbers, int64_t n, float* at) {
+  Vec sum = load(at);
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) sum = sum + load(numbers + j);
+  if (j < n) sum = sum + load_first(numbers + j, static_cast<int>(n - j));
+  store(at, sum);
+}
+
+// Adds row by row the numbers x of a tile to window columns of their distances, and to `sides` what
+// lies beyond the map: value rows (x: probabilities), query rows backward (x: gradient of the scores).
+inline void scatter_rows(const RowsTerm& term, const Tile& tile, const float* x, const Window& window,
+                         const SideSums& sides) {
   const Map& map = term.map;
   if (!tile.consecutive) {
     for (int64_t i = 0; i < tile.rows; ++i) {
@@ -351,27 +369,39 @@ inline void scatter_rows(const RowsTerm& term, const Tile& tile, const float* x,
     const int64_t first = tile.distance - i;
     const int64_t a = at_most(at_least(map.first - first, 0), tile.keys);
     const int64_t b = at_most(at_least(map.first + map.n - first, 0), tile.keys);
-    if (a > 0) {
-      float sum = 0;
-      for (int64_t j = 0; j < a; ++j) sum += row[j];
-      *window.at(i, term.column[0]) += sum;
+    if (a > 0) add_by_lane(row, a, sides.at(0, i));
+    if (b < tile.keys) add_by_lane(row + b, tile.keys - b, sides.at(1, i));
+    if (b <= a) continue;
+    const int64_t e = map.entry(first + a);
+    if (term.affine) {
+      float* to = window.at(i, e + term.affine_offset);
+      int64_t j = 0;
+      for (; j + kLanes <= b - a; j += kLanes) store(to + j, load(to + j) + load(row + a + j));
+      const int n = static_cast<int>(b - a - j);
+      if (n > 0) store_first(to + j, load_first(to + j, n) + load_first(row + a + j, n), n);
+    } else {
+      float* to = window.at(i, 0);
+      for (int64_t j = 0; j < b - a; ++j) to[term.column[e + j]] += row[a + j];
     }
-    if (b > a) {
-      const int64_t e = map.entry(first + a);
-      if (term.affine) {
-        float* to = window.at(i, e + term.affine_offset);
-        int64_t j = 0;
-        for (; j + kLanes <= b - a; j += kLanes) store(to + j, load(to + j) + load(row + a + j));
-        for (; j < b - a; ++j) to[j] += row[a + j];
-      } else {
-        float* to = window.at(i, 0);
-        for (int64_t j = 0; j < b - a; ++j) to[term.column[e + j]] += row[a + j];
+  }
+}
+
+inline void clear_sides(const SideSums& sides) { clear(sides.data, 2 * kTile * kLanes); }
+
+// The end of a query tile: the sides go to their columns, which the window must hold.
+inline void add_sides(const RowsTerm& term, int64_t rows, const SideSums& sides, const Window& window) {
+  const int32_t columns[2] = {term.column[0], term.column[term.map.n + 1]};
+  for (int side = 0; side < 2; ++side) {
+    // A side that no distance of this window reaches has nothing to add.
+    if (columns[side] < window.first || columns[side] >= window.last) continue;
+    for (int64_t r = 0; r < rows; r += kLanes) {
+      Vec sums[kLanes];
+      for (int64_t l = 0; l < kLanes; ++l) sums[l] = load(sides.at(side, r + l));
+      float total[kLanes];
+      store(total, rows_sum(sums));
+      for (int64_t l = 0; l < at_most(kLanes, rows - r); ++l) {
+        *window.at(r + l, columns[side]) += total[l];
       }
-    }
-    if (b < tile.keys) {
-      float sum = 0;
-      for (int64_t j = b; j < tile.keys; ++j) sum += row[j];
-      *window.at(i, term.column[map.n + 1]) += sum;
     }
   }
 }
@@ -391,7 +421,9 @@ inline void add_row_per_pair(const RowsTerm& term, const Tile& tile, int64_t h, 
   }
 }
 
-inline void clear_window(const RowsTerm& term, int64_t from, int64_t to, int64_t rows, Window& window) {
+inline void clear_window(const RowsTerm& term, int64_t from, int64_t to, int64_t rows, Window& window,
+                         const SideSums& sides) {
+  clear_sides(sides);
   open_window(term, from, to, window);
   for (int64_t i = 0; i < rows; ++i) clear(window.data + i * window.row, window.last - window.first);
 }

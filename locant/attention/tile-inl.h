@@ -12,6 +12,24 @@ inline int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 inline int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t vecs_of(int64_t n) { return (n + kLanes - 1) / kLanes; }
 
+// Maxima of kLanes rows given as vectors.
+inline Vec rows_max(Vec (&row)[kLanes]) {
+  transpose(row);
+  Vec m = row[0];
+#pragma GCC unroll 16
+  for (int n = 1; n < kLanes; ++n) m = max(m, row[n]);
+  return m;
+}
+inline Vec rows_sum(Vec (&row)[kLanes]) {
+  transpose(row);
+#pragma GCC unroll 8
+  for (int step = 1; step < kLanes; step *= 2) {
+#pragma GCC unroll 16
+    for (int n = 0; n < kLanes; n += 2 * step) row[n] = row[n] + row[n + step];
+  }
+  return row[0];
+}
+
 struct Range {
   int64_t first, last;  // [first, last)
   bool empty() const { return first >= last; }
