@@ -187,8 +187,12 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
           if (after.number) x = x + set(after.number[i]);
         }
         Vec p = exp2(x - lse);
-        if (tile.partial) p = select(keep_mask(tile, band, c), p, zero());
-        const Vec ds = p * (load(s.ds + at) - delta);
+        Vec ds = p * (load(s.ds + at) - delta);
+        if (tile.partial) {
+          const Mask keep = keep_mask(tile, band, c);
+          p = select(keep, p, zero());
+          ds = select(keep, ds, zero());
+        }
         store(s.p + at, p);
         store(s.ds + at, ds);
         if (separate) store(s.ds_inside + at, ds * slope);

@@ -23,7 +23,8 @@ struct Cutter {
 
 inline void cut_window(Cutter& cutter, const RowsTerm& term, Window& window) {
   window.row = term.window;
-  window.data = cutter.cut<float>(kTile * term.window + kLanes);
+  window.data = cutter.cut<float>((kTile + 2) * term.window);
+  if (window.data) window.data += term.window;
 }
 
 struct ForwardScratch {
@@ -266,12 +267,12 @@ inline Range distances_of(const Plan& plan, int64_t b, int64_t qt, int64_t first
   }
   low -= q.max;
   high -= q.min;
-  if (plan.simple) {  // a tile that the mask keeps reaches at most this far beyond the mask
-    low = at_least(low, -plan.left - 2 * kTile);
-    high = at_most(high, plan.right + 2 * kTile);
-  }
-  // Lanes without a key read their start values too.
-  return {low - kTile, at_least(low, high) + kTile};
+  if (!plan.simple) return {low - kTile, at_least(low, high) + kTile};
+  // Lanes beyond these are masked and may start anywhere; but vectors that reach over the edge are read
+  // as a whole.
+  low = at_least(low, -plan.left) - kLanes;
+  high = at_most(high, plan.right) + kLanes;
+  return {low, at_least(low, high)};
 }
 
 inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) {

@@ -99,6 +99,7 @@ struct RowsTerm {
   // spans too many columns.
   const int32_t* low = nullptr;
   const uint8_t* lanes = nullptr;
+  bool steady = false;  // neighbouring distances have neighbouring columns, or the same
   bool affine = false;  // inside the map, column = entry + affine_offset
   int64_t affine_offset = 0;
   int64_t window = 0;  // columns that one query tile and one chunk of keys can reach, at most `columns`

@@ -246,6 +246,7 @@ RowsTerm rows_term(const IndexMap& index, const Table<float>& table, int64_t lan
     if (e >= 2 && e < entries - 1) affine &= step == 1;
   }
   out.affine = affine;
+  out.steady = steady;
   if (affine) out.affine_offset = column[1] - 1;
   out.columns = round_up(out.used + lanes, kTile);
   // A chunk of keys and a tile of queries see so many distances, the mask's edges included.

@@ -8,7 +8,8 @@
 
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
 
-// Columns of a rows term for the 64 queries of a tile: [kTile][row], column c at [c - first].
+// Columns of a rows term for the 64 queries of a tile: [kTile][row], column c at [c - first]. What lies
+// beside the computed columns is read for masked pairs only.
 struct Window {
   float* data = nullptr;
   int64_t row = 0;
@@ -29,7 +30,7 @@ inline Range columns_of(const RowsTerm& term, int64_t from, int64_t to) {
 }
 
 inline void open_window(const RowsTerm& term, int64_t from, int64_t to, Window& window) {
-  const Range range = columns_of(term, from, to);
+  const Range range = term.steady ? columns_of(term, from, to) : Range{0, term.used};
   window.first = range.first / kLanes * kLanes;
   window.last = window.first + vecs_of(range.last - window.first) * kLanes;
 }
@@ -297,7 +298,9 @@ inline void add_key_rows(const Plan& plan, const Tile& tile, const KeyStore& key
         const int64_t from = tile.distance + c + n - (i0 + kLanes - 1);
         if (term.low) {
           const int64_t w = at_most(at_least(from - map.first + kLanes, 0), map.n + kLanes);
-          __builtin_prefetch(row + kLanes * term.columns + term.low[w]);
+          // The same pick of the next key tile, which stands kTile further along the map.
+          const int64_t next = at_most(w + kTile, map.n + kLanes);
+          __builtin_prefetch(row + kTile * term.columns + term.low[next]);
           block[n] = pick(row + term.low[w], term.lanes + w * kLanes);
         } else {
           float x[kLanes];
