@@ -77,6 +77,15 @@ void sync_folder_of(const std::string& path) {
   }
 }
 
+// A device or pipe must not be replaced by a file.
+void require_replaceable(const std::string& path) {
+  struct stat found;
+  if (::lstat(path.c_str(), &found) != 0) return;
+  if (!S_ISREG(found.st_mode) && !S_ISLNK(found.st_mode) && !S_ISDIR(found.st_mode)) {
+    fail("file", path, ": expected a regular file or none, got a device, pipe or socket");
+  }
+}
+
 bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
@@ -89,6 +98,7 @@ FileError::FileError(const std::string& path, const std::string& tried, int erro
       error_number_(error_number) {}
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(path + ".tmp") {
+  require_replaceable(path);
   for (;;) {
     Descriptor descriptor(
         open_or_throw(temporary_, O_WRONLY | O_CREAT | O_NOFOLLOW, temporary_, "make"));

@@ -4,13 +4,17 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <stdexcept>
 
 #include "locant/base/check.h"
 #include "locant/checkpoint/atomic_file.h"
 #include "locant/cli/command.h"
+#include "locant/cli/say.h"
 #include "locant/simd/dispatch.h"
 #include "locant/study/version.h"
 
@@ -86,24 +90,32 @@ int run(int argc, char** argv) {
     return kBadInput;
   }
   if (!simd::override_problem().empty()) {
-    fmt::print(stderr, "locant: {}; using {}\n", simd::override_problem(), simd::name(simd::chosen()));
+    say("locant: {}; using {}\n", simd::override_problem(), simd::name(simd::chosen()));
   }
   try {
-    return action();
+    const int code = action();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+      say("locant: standard output could not be written: {}\n", std::strerror(errno));
+      return kBadInput;
+    }
+    return code;
   } catch (const std::invalid_argument& error) {
-    fmt::print(stderr, "locant: {}\n", error.what());
+    say("locant: {}\n", error.what());
     return kBadInput;
   } catch (const FileError& error) {
-    fmt::print(stderr, "locant: {}\n", error.what());
+    say("locant: {}\n", error.what());
     return kBadInput;
   } catch (const std::out_of_range& error) {
-    fmt::print(stderr, "locant: {}\n", error.what());
+    say("locant: {}\n", error.what());
     return kBadInput;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "locant: not enough memory\n");
+    say("locant: not enough memory\n");
     return kFailed;
+  } catch (const std::system_error& error) {  // standard output, closed or full
+    say("locant: {}\n", error.what());
+    return kBadInput;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "locant: {}\n", error.what());
+    say("locant: {}\n", error.what());
     return kFailed;
   }
 }

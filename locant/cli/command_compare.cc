@@ -10,6 +10,7 @@
 #include "locant/cli/command.h"
 #include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
+#include "locant/cli/say.h"
 #include "locant/position/registry.h"
 #include "locant/simd/peak.h"
 #include "locant/study/claims.h"
@@ -72,9 +73,9 @@ class Printer final : public study::Watcher {
     begin_table();
     progress_ = std::make_unique<Progress>(fmt::format("{}/{} {} seed {}", number, count, label, seed));
   }
-  void run_kept(const Record& record) override {
+  void run_kept(const std::vector<Record>& records) override {
     if (!kept_++) note("runs already recorded are kept");
-    run_ends({record});
+    run_ends(records);
   }
   void step_done(int64_t step, int64_t steps, double loss, double rate) override {
     if (progress_) {
@@ -108,7 +109,7 @@ class Printer final : public study::Watcher {
   }
   void note(const std::string& text) override {
     if (progress_) progress_->clear();
-    fmt::print(stderr, "{}\n", text);
+    say("{}\n", text);
   }
   bool stop() override { return stop_requested(); }
 
@@ -116,6 +117,8 @@ class Printer final : public study::Watcher {
   void begin_table() {
     if (begun_ || json_) return;
     begun_ = true;
+    fmt::print("Loss in nats per byte on the test part, read in windows of 1 to 16 L that do not overlap; "
+               "trained at L = {}, {} steps.\n", settings_.train_length, settings_.steps);
     fmt::print("{}\n", study::table_header(settings_, lengths_, false));
     std::fflush(stdout);
   }
@@ -160,7 +163,9 @@ int compare_action(CompareArguments args) {
 
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
   const Corpus corpus = load_corpus(args.corpus);
-  study::plan(options, corpus);  // everything wrong is said before anything is written
+  // Everything wrong is said before anything is written.
+  study::plan(options, corpus);
+  study::check_folder(options, corpus);
   options.peak_gflops = simd::measure_fma_peak(simd::chosen());
 
   catch_signals();
@@ -171,6 +176,11 @@ int compare_action(CompareArguments args) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   if (!args.json && result.finished) {
+    for (const Record& record : result.records) {
+      if (record.repeated_rows.empty()) continue;
+      fmt::print("* the table has no rows there; its last row was repeated\n");
+      break;
+    }
     if (options.seeds.size() > 1) {
       fmt::print("\nMeans over {} seeds:\n", options.seeds.size());
       for (const study::Summary& summary : study::summarize(result.records)) {
@@ -179,17 +189,18 @@ int compare_action(CompareArguments args) {
     }
     print_claims(result.records);
   }
+  std::fflush(stdout);
   const std::string report = args.out + "/report.html";
   if (!args.no_report && !result.records.empty()) {
-    study::write_report(report, result.records, study::records_path(args.out));
-    fmt::print(stderr, "\nReport: {}\nRecords: {}\n", fs::absolute(report).string(),
+    study::write_report(report, result.records, "records.jsonl");
+    say("\nReport: {}\nRecords: {}\n", fs::absolute(report).string(),
                fs::absolute(study::records_path(args.out)).string());
   }
   if (!result.finished) {
-    fmt::print(stderr, "Stopped. Everything finished is kept; go on with: locant compare --resume --out {}\n", args.out);
+    say("Stopped. Everything finished is kept; go on with: locant compare --resume --out {}\n", args.out);
     return kStopped;
   }
-  fmt::print(stderr, "Took {}.\n", duration_text(seconds));
+  say("Took {}.\n", duration_text(seconds));
   return kDone;
 }
 
@@ -198,7 +209,7 @@ int compare_action(CompareArguments args) {
 void add_compare(CLI::App& app, Action& action) {
   auto args = std::make_shared<CompareArguments>();
   CLI::App* command = app.add_subcommand(
-      "compare", "Train every scheme short on a text, test it long, leave a table, records and a report.");
+      "compare", "Train schemes short on a text, test them long, leave a table, records and a report.");
   command->add_option("--schemes", args->schemes,
                       "Comma-separated schemes with options, as in alibi,t5(buckets=32),rope; or all. "
                       "Options you do not name are fitted to the training length.");
@@ -209,7 +220,10 @@ void add_compare(CLI::App& app, Action& action) {
   command->add_option("--seeds", args->seeds, "How many (3), or which (4,5,6)");
   command->add_option("--threads", args->threads, "Threads, 0 = all; results do not depend on it");
   command->add_option("--out", args->out, "Folder for records, weights and report")->capture_default_str();
-  command->add_flag("--resume", args->resume, "Go on with the comparison in --out, with the options it began with");
+  CLI::Option* resume = command->add_flag("--resume", args->resume, "Go on with the comparison in --out, with the options it began with");
+  for (const char* name : {"--schemes", "--corpus", "--preset", "--length", "--steps", "--seeds"}) {
+    resume->excludes(command->get_option(name));
+  }
   command->add_flag("--json", args->json, "Print each record as a line of JSON instead of the table");
   command->add_flag("--no-report", args->no_report, "Do not write report.html");
   command->footer("Examples:\n  locant compare --corpus book.txt\n"
@@ -218,7 +232,8 @@ void add_compare(CLI::App& app, Action& action) {
   command->callback([args, command, &action] {
     for (const char* name : {"--length", "--steps"}) {
       if (command->count(name) && (name == std::string("--length") ? args->length : args->steps) < 1) {
-        throw CLI::ValidationError(name, "must be at least 1");
+        throw CLI::ValidationError(
+            name, fmt::format("must be at least 1, got {}", name == std::string("--length") ? args->length : args->steps));
       }
     }
     if (command->count("--schemes") && args->schemes.empty()) {

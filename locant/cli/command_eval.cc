@@ -27,7 +27,10 @@ struct EvalArguments {
 int eval_action(const EvalArguments& args) {
   if (!std::filesystem::exists(args.model)) fail("eval", args.model, ": there is no such file");
   const Model model = load_model(args.model);
-  const Corpus corpus = load_corpus(args.corpus);
+  // Read with the model's own bytes: one it never saw is an error that names it.
+  CorpusOptions corpus_options;
+  corpus_options.vocabulary = model.config().bytes;
+  const Corpus corpus = load_corpus(args.corpus, corpus_options);
   const int64_t length = model.config().length;
   if (static_cast<int64_t>(corpus.vocabulary.size()) != model.config().vocabulary) {
     fail("eval", args.model, " knows ", model.config().vocabulary, " byte values, ", args.corpus, " has ",

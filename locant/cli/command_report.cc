@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 
 #include "locant/base/check.h"
 #include "locant/checkpoint/atomic_file.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/preset.h"
+#include "locant/cli/say.h"
 #include "locant/study/claims.h"
 #include "locant/study/json.h"
 #include "locant/study/report.h"
@@ -39,8 +41,18 @@ int report_action(const ReportArguments& args) {
   for (std::string path : args.records) {
     if (std::filesystem::is_directory(path)) path += "/records.jsonl";
     study::RecordFile file = study::read_records(path);
-    for (const std::string& note : file.notes) fmt::print(stderr, "locant: {}\n", note);
+    for (const std::string& note : file.notes) say("locant: {}\n", note);
     records.insert(records.end(), file.records.begin(), file.records.end());
+  }
+  std::map<std::string, std::string> numbers;  // of each key, to tell copies from conflicts
+  for (const study::Record& record : records) {
+    study::Record losses;
+    losses.losses = record.losses;
+    const auto [at, added] = numbers.emplace(record.key(), study::to_json(losses));
+    if (!added && at->second != study::to_json(losses)) {
+      say("locant: {} seed {} was recorded twice with different losses; the first counts\n", record.scheme,
+          record.seed);
+    }
   }
   if (records.empty()) fail("report", "no records in ", join(args.records));
   const std::vector<study::Summary> summaries = study::summarize(records);
@@ -55,17 +67,18 @@ int report_action(const ReportArguments& args) {
     if (summaries.size() > 1) fmt::print("Settings {}: {}\n", summary.settings.id(), summary.settings.text());
     fmt::print("{}", study::table(summary));
     for (const study::ClaimResult& claim : study::judge_claims(summary.records)) {
-      fmt::print("{:>3}  {:<23} {}\n     {}\n", claim.number, study::verdict_text(claim.verdict), claim.claim,
+      if (claim.verdict == study::Verdict::kNotTested) continue;
+      fmt::print("{:>3}  {:<14} {}\n     {}\n", claim.number, study::verdict_text(claim.verdict), claim.claim,
                  claim.evidence);
     }
   }
   study::write_report(args.out, records, join(args.records));
-  fmt::print(stderr, "Report: {}\n", std::filesystem::absolute(args.out).string());
+  say("Report: {}\n", std::filesystem::absolute(args.out).string());
   if (!args.svg.empty()) {
     const study::Drawing drawing = study::length_picture(records);
     if (drawing.svg.empty()) fail("report", "no picture: ", drawing.reason);
     write_atomically(args.svg, drawing.svg);
-    fmt::print(stderr, "Picture: {}\n", args.svg);
+    say("Picture: {}\n", args.svg);
   }
   return kDone;
 }

@@ -3,17 +3,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
+#include <numeric>
 
 #include "locant/base/check.h"
+#include "locant/base/random.h"
 #include "locant/checkpoint/atomic_file.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
+#include "locant/cli/say.h"
+#include "locant/data/corpus.h"
 #include "locant/position/registry.h"
 #include "locant/study/distance_view.h"
 #include "locant/study/heatmap.h"
 #include "locant/study/json.h"
-#include "locant/train/positions.h"
 
 namespace locant::cli {
 namespace {
@@ -40,36 +44,43 @@ Shown examine(const ShowArguments& args) {
   if (args.head_size < 1 || args.head_size > 1024) {
     fail("show", "--head-size must be 1 to 1024, got ", args.head_size);
   }
+  if (args.heads * args.head_size > 16384) {
+    fail("show", "heads times head size must be at most 16384, got ", args.heads * args.head_size);
+  }
   const ParsedSpecification parsed = parse_specification(args.scheme);
   std::unique_ptr<Scheme> scheme = make_scheme(parsed.name);
   if (args.fit) scheme->fit(args.length, ModelConfig().initial_deviation);
   set_options(*scheme, parsed.options);
 
-  ModelConfig config;
-  config.vocabulary = 2;
-  config.layers = 1;
-  config.heads = args.heads;
-  config.width = args.heads * args.head_size;
-  config.length = args.length;
-  config.scheme = specification(*scheme, true);
-  const Model model(config);
+  scheme->check();
+  const Sizes sizes{1, args.heads, args.head_size, args.heads * args.head_size, 0};
+  // What is learned, as a model would begin with it.
+  std::map<std::string, std::vector<double>> numbers;
+  Parameters parameters;
+  for (const ParameterSpec& spec : scheme->learn(sizes)) {
+    Random random(0, fnv1a(spec.name));
+    std::vector<double>& array = numbers[spec.name];
+    array.resize(static_cast<size_t>(spec.size()));
+    for (double& x : array) {
+      if (spec.init == ParameterSpec::Init::kNormal) x = spec.scale * random.normal();
+      if (spec.init == ParameterSpec::Init::kUniform) x = spec.low + (spec.high - spec.low) * random.uniform();
+    }
+    parameters.add(spec.name, array.data());
+  }
   Shown shown;
   shown.specification = specification(*scheme);
   shown.length = args.length;
   shown.heads = args.heads;
   shown.causal = !args.full;
-  shown.width = config.width;
-  shown.learns = !model.scheme().learn(config.sizes()).empty();
+  shown.width = sizes.width;
+  shown.learns = !numbers.empty();
   const int64_t reach = args.length - 1;
-  shown.terms = study::terms_of(model, 0, shown.causal, -reach, shown.causal ? 0 : reach);
-  if (model.scheme().embeds()) {
-    train::PositionParameters parameters(model.scheme(), config.sizes());
-    parameters.read(model.layout(), model.values());
+  shown.terms = study::terms_of(*scheme, sizes, parameters, 0, shown.causal, -reach, shown.causal ? 0 : reach);
+  if (scheme->embeds()) {
     std::vector<int64_t> positions(static_cast<size_t>(args.length));
-    for (int64_t p = 0; p < args.length; ++p) positions[static_cast<size_t>(p)] = p;
-    shown.embedding.resize(static_cast<size_t>(args.length * config.width));
-    model.scheme().embed(positions.data(), args.length, config.sizes(), parameters.views(0),
-                         shown.embedding.data());
+    std::iota(positions.begin(), positions.end(), 0);
+    shown.embedding.resize(static_cast<size_t>(args.length * sizes.width));
+    scheme->embed(positions.data(), args.length, sizes, parameters, shown.embedding.data());
   }
   return shown;
 }
@@ -121,7 +132,11 @@ study::Matrix matrix_of(const Shown& shown, int64_t head) {
         }
         if (!number && !rows && shown.terms.rotation) {
           const Rotation& turn = *shown.terms.rotation;
-          for (double f : turn.frequency) value += std::cos(double(j - i) * f);
+          for (size_t t = 0; t < turn.frequency.size(); ++t) {
+            // xPos: the pair's factor, growth to the power of the query's distance from the key.
+            const double factor = turn.log_growth.empty() ? 1 : std::exp(double(i - j) * turn.log_growth[t]);
+            value += std::cos(double(j - i) * turn.frequency[t]) * factor;
+          }
           value /= std::max<double>(1, double(turn.frequency.size()));
         }
       }
@@ -134,7 +149,7 @@ study::Matrix matrix_of(const Shown& shown, int64_t head) {
 const char* matrix_meaning(const Shown& shown) {
   if (shown.terms.number) return "added to scores";
   if (shown.terms.query_rows || shown.terms.key_rows) return "norm of the row that q or k meets";
-  if (shown.terms.rotation) return "mean cosine of the pairs' relative angle (nothing is added to scores)";
+  if (shown.terms.rotation) return "mean over the pairs of the cosine of their relative angle, times xPos's factor (nothing is added to scores)";
   return "nothing is added to scores";
 }
 
@@ -231,9 +246,13 @@ std::string json_of(const Shown& shown) {
     one.integer("first_distance", -reach).raw("rows", fmt::format("[{}]", fmt::join(rows, ",")));
     json.raw(name, one.str());
   };
+  if (!shown.embedding.empty()) {
+    json.integer("width", shown.width).raw("embedding_rows", list(shown.embedding));
+  }
   if (const auto& t = shown.terms.rotation) {
     json.text("layout", t->layout == Rotation::Layout::kInterleaved ? "interleaved" : "half_split");
     json.integer("rotary_width", t->width).raw("frequency", list(t->frequency)).real("magnitude", t->magnitude);
+    json.raw("log_growth", list(t->log_growth));
   }
   if (const auto& t = shown.terms.number) {
     json.raw("scaled", t->scaled ? "true" : "false").raw("slope_left", list(t->left)).raw("slope_right", list(t->right));
@@ -261,7 +280,7 @@ int show_action(const ShowArguments& args) {
     std::vector<study::Matrix> panels;
     for (int64_t h = 0; h < std::min<int64_t>(shown.heads, 16); ++h) panels.push_back(matrix_of(shown, h));
     write_atomically(args.svg, study::heatmap_svg(panels, shown.specification + ": " + matrix_meaning(shown)));
-    fmt::print(stderr, "Picture: {}\n", args.svg);
+    say("Picture: {}\n", args.svg);
   }
   return kDone;
 }

@@ -7,6 +7,7 @@
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/progress.h"
+#include "locant/cli/say.h"
 #include "locant/data/batches.h"
 #include "locant/data/corpus.h"
 #include "locant/study/comparison.h"
@@ -28,6 +29,7 @@ int train_action(TrainArguments args) {
   const Corpus corpus = load_corpus(args.corpus);
   require_length(corpus, args.model.length, 1);
   args.model.vocabulary = static_cast<int64_t>(corpus.vocabulary.size());
+  args.model.bytes = corpus.vocabulary;
   args.model.scheme =
       study::fitted_specification(args.scheme, args.model.length, args.model.initial_deviation);
   args.model.check();
@@ -48,7 +50,7 @@ int train_action(TrainArguments args) {
     result = trainer.step(inputs, targets);
     if (!result.finite) {
       progress.clear();
-      fmt::print(stderr, "locant: loss or gradient not finite at step {}; the model before it is saved\n", step + 1);
+      say("locant: loss or gradient not finite at step {}; the model before it is saved\n", step + 1);
       break;
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -88,7 +90,7 @@ void add_train(CLI::App& app, Action& action) {
   command->add_option("--learning-rate", args->train.learning_rate)->capture_default_str();
   command->add_option("--table-rate", args->train.table_learning_rate_multiplier,
                       "Learning rate of position tables, as a multiple")->capture_default_str();
-  command->add_option("--seed", args->model.seed)->capture_default_str();
+  command->add_option("--seed", args->model.seed)->check(CLI::NonNegativeNumber)->capture_default_str();
   command->add_option("--threads", args->threads, "0 = all; results do not depend on it")->capture_default_str();
   command->add_flag("--json", args->json, "Print the result as a line of JSON");
   command->footer("Example: locant train rope --corpus book.txt --out rope.safetensors");

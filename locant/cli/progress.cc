@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "locant/cli/say.h"
+
 namespace locant::cli {
 namespace {
 constexpr double kQuietSeconds = 2, kTerminalSeconds = 0.1, kLineSeconds = 10;
@@ -46,7 +48,7 @@ void Progress::update(int64_t done, int64_t total, const std::string& detail) {
   const double share = total > 0 ? double(done) / double(total) : 0;
   const double left = share > 0 ? elapsed * (1 - share) / share : NAN;
   if (!terminal_) {
-    fmt::print(stderr, "{}: {} of {} ({:.0f} %), {}, {} left\n", label_, done, total, 100 * share, detail,
+    say("{}: {} of {} ({:.0f} %), {}, {} left\n", label_, done, total, 100 * share, detail,
                duration_text(left));
     return;
   }
@@ -55,7 +57,7 @@ void Progress::update(int64_t done, int64_t total, const std::string& detail) {
                                  std::string(size_t(kBarWidth - filled), '.'), 100 * share, detail,
                                  duration_text(left));
   line.resize(std::min(line.size(), static_cast<size_t>(terminal_width() - 1)));
-  fmt::print(stderr, "\r\033[K{}", line);
+  say("\r\033[K{}", line);
   std::fflush(stderr);
   visible_ = true;
 }

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -48,6 +50,7 @@ ModelConfig model_config(const Settings& s, const Corpus& corpus, const std::str
                          uint64_t seed) {
   ModelConfig config;
   config.vocabulary = static_cast<int64_t>(corpus.vocabulary.size());
+  config.bytes = corpus.vocabulary;
   config.layers = s.layers;
   config.width = s.width;
   config.heads = s.heads;
@@ -56,6 +59,25 @@ ModelConfig model_config(const Settings& s, const Corpus& corpus, const std::str
   config.scheme = scheme;
   config.seed = seed;
   return config;
+}
+
+TrainOptions train_options(const Settings& s) {
+  TrainOptions options;
+  options.steps = s.steps;
+  options.batch = s.batch;
+  options.learning_rate = s.learning_rate;
+  options.warmup_steps = s.warmup;
+  options.weight_decay = s.weight_decay;
+  options.clip = s.clip;
+  options.table_learning_rate_multiplier = s.table_rate;
+  return options;
+}
+
+// The settings name the text they are for.
+ComparisonOptions named_after(ComparisonOptions options, const Corpus& corpus) {
+  options.settings.corpus = fs::path(corpus.path).filename().string();
+  options.settings.corpus_fingerprint = fingerprint_text(corpus.fingerprint);
+  return options;
 }
 
 // FLOPs of training on one token, forward and backward: 6 per weight of a linear layer (the tied head
@@ -118,15 +140,7 @@ bool take_up_unfinished(const std::string& out, Trainer& trainer, Course& course
 bool train(Model& model, const ComparisonOptions& options, const Corpus& corpus, uint64_t seed,
            Executor& executor, Watcher& watcher, Record& record) {
   const Settings& s = options.settings;
-  TrainOptions train_options;
-  train_options.steps = s.steps;
-  train_options.batch = s.batch;
-  train_options.learning_rate = s.learning_rate;
-  train_options.warmup_steps = s.warmup;
-  train_options.weight_decay = s.weight_decay;
-  train_options.clip = s.clip;
-  train_options.table_learning_rate_multiplier = s.table_rate;
-  Trainer trainer(model, train_options, executor);
+  Trainer trainer(model, train_options(s), executor);
   const BatchSampler sampler(corpus.train(), s.batch, s.train_length, seed);
   std::vector<int32_t> inputs(static_cast<size_t>(s.batch * s.train_length)), targets(inputs.size());
   const int64_t every = std::max<int64_t>(1, s.steps / 100);  // a hundred points a curve,
@@ -283,8 +297,8 @@ std::map<std::string, Record> recorded(const ComparisonOptions& options, Watcher
   for (const std::string& note : file.notes) watcher.note(note);
   for (Record& record : file.records) {
     if (record.settings.id() != options.settings.id()) {
-      fail("compare", path, " holds records of other settings (", record.settings.text(),
-           "), expected ", options.settings.text(), "; choose another --out");
+      fail("compare", path, " holds records of other settings (",
+           record.settings.difference(options.settings), "); choose another --out");
     }
     by_key.emplace(record.key(), std::move(record));
   }
@@ -310,6 +324,7 @@ std::string fitted_specification(const std::string& text, int64_t train_length,
 }
 
 std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus) {
+  train_options(options.settings).check();
   require_length(corpus, options.settings.train_length);
   std::vector<Run> runs;
   std::set<std::string> seen;
@@ -332,16 +347,32 @@ std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus) {
   return runs;
 }
 
+void check_folder(const ComparisonOptions& given, const Corpus& corpus) {
+  const ComparisonOptions options = named_after(given, corpus);
+  Watcher silent;
+  recorded(options, silent);
+  std::error_code error;
+  const fs::path text = fs::weakly_canonical(corpus.path, error);
+  const fs::path out = fs::weakly_canonical(options.out, error);
+  if (!fs::is_directory(text, error)) return;
+  const auto [end, unused] = std::mismatch(text.begin(), text.end(), out.begin(), out.end());
+  if (end == text.end()) {
+    fail("compare", "--out ", options.out, " lies inside the corpus ", corpus.path,
+         ": its files would be read as text the next time; choose another --out");
+  }
+}
+
 ComparisonResult compare(const ComparisonOptions& given, const Corpus& corpus, Executor& executor,
                          Watcher& watcher) {
-  ComparisonOptions options = given;
-  options.settings.corpus = fs::path(corpus.path).filename().string();
-  options.settings.corpus_fingerprint = fingerprint_text(corpus.fingerprint);
+  const ComparisonOptions options = named_after(given, corpus);
   const std::vector<Run> runs = plan(options, corpus);
-  std::map<std::string, Record> known = recorded(options, watcher);
+  check_folder(options, corpus);
   std::error_code error;
   fs::create_directories(fs::path(options.out) / "models", error);
   if (error) fail("compare", options.out, ": cannot be made a folder: ", error.message());
+  const std::optional<FileLock> lock = FileLock::try_acquire(options.out + "/lock");
+  if (!lock) fail("compare", options.out, ": another comparison is at work in this folder");
+  const std::map<std::string, Record> known = recorded(options, watcher);
 
   ComparisonResult result;
   for (size_t n = 0; n < runs.size(); ++n) {
@@ -353,10 +384,14 @@ ComparisonResult compare(const ComparisonOptions& given, const Corpus& corpus, E
     sought.scheme = run.scheme;
     sought.seed = run.seed;
     if (const auto at = known.find(sought.key()); at != known.end()) {
-      watcher.run_kept(at->second);
+      std::vector<Record> kept{at->second};
       for (const auto& [key, record] : known) {
-        if (record.scheme == run.scheme && record.seed == run.seed) result.records.push_back(record);
+        if (record.scheme == run.scheme && record.seed == run.seed && record.test_scaling != "none") {
+          kept.push_back(record);
+        }
       }
+      watcher.run_kept(kept);
+      result.records.insert(result.records.end(), kept.begin(), kept.end());
       continue;
     }
     watcher.run_begins(n + 1, runs.size(), run.label, run.seed);

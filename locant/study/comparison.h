@@ -33,7 +33,8 @@ class Watcher {
   virtual void run_begins(size_t number, size_t count, const std::string& label, uint64_t seed) {
     (void)number, (void)count, (void)label, (void)seed;
   }
-  virtual void run_kept(const Record& record) { (void)record; }  // found among the records
+  // Found among the records: the trained one, then its test-time scalings.
+  virtual void run_kept(const std::vector<Record>& records) { (void)records; }
   virtual void step_done(int64_t step, int64_t steps, double loss, double tokens_per_second) {
     (void)step, (void)steps, (void)loss, (void)tokens_per_second;
   }
@@ -57,7 +58,11 @@ struct Run {
 // Checks everything that can be checked beforehand; throws std::invalid_argument.
 std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus);
 
-// Runs what is missing and returns all records of these settings, schemes and seeds in order; false
+// Throws std::invalid_argument if the folder holds records of other settings, or is inside the corpus
+// (the next run would read its files as text).
+void check_folder(const ComparisonOptions& options, const Corpus& corpus);
+
+// One comparison at a time works on a folder; another one is refused. Runs what is missing and returns all records of these settings, schemes and seeds in order; false
 // in `finished` after a stop. Throws std::invalid_argument before anything is written if the
 // options, the corpus or the folder's records do not fit.
 struct ComparisonResult {

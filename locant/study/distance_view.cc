@@ -60,17 +60,16 @@ LearnedTable embedding_likeness(const Model& model) {
 
 }  // namespace
 
-Terms<double> terms_of(const Model& model, int64_t layer, bool causal, int64_t first_distance,
-                       int64_t last_distance) {
-  const train::PositionParameters parameters = parameters_of(model);
+Terms<double> terms_of(const Scheme& scheme, const Sizes& sizes, const Parameters& parameters,
+                       int64_t layer, bool causal, int64_t first_distance, int64_t last_distance) {
   Call call;
-  call.sizes = model.config().sizes();
+  call.sizes = sizes;
   call.layer = static_cast<int>(layer);
   call.causal = causal;
   call.first_distance = first_distance;
   call.last_distance = last_distance;
   call.length = std::max(-first_distance, last_distance) + 1;
-  return lower(model.scheme(), call, parameters.views(layer));
+  return lower(scheme, call, parameters);
 }
 
 double number_at(const NumberPerDistance<double>& term, int64_t head, int64_t distance) {
@@ -114,12 +113,14 @@ std::vector<LearnedTable> learned_tables(const Model& model, int64_t longest) {
   std::vector<LearnedTable> tables;
   if (scheme.learn(model.config().sizes()).empty()) return tables;
   if (scheme.embeds()) tables.push_back(embedding_likeness(model));
+  const train::PositionParameters parameters = parameters_of(model);
   const bool same = scheme.same_in_every_layer();
   const int64_t layers = same ? 1 : model.config().layers;
   for (int64_t layer = 0; layer < layers; ++layer) {
     const std::string where = same ? "every layer" : fmt::format("layer {}", layer);
-    for (LearnedTable& table : tables_by_distance(terms_of(model, layer, true, -(longest - 1), 0),
-                                                  where, -(longest - 1), 0)) {
+    const Terms<double> terms = terms_of(scheme, model.config().sizes(), parameters.views(layer),
+                                         layer, true, -(longest - 1), 0);
+    for (LearnedTable& table : tables_by_distance(terms, where, -(longest - 1), 0)) {
       tables.push_back(std::move(table));
     }
   }

@@ -10,9 +10,9 @@
 
 namespace locant::study {
 
-// The terms of one layer of a model, for causal or full attention over these distances.
-Terms<double> terms_of(const Model& model, int64_t layer, bool causal, int64_t first_distance,
-                       int64_t last_distance);
+// The terms of one layer, for causal or full attention over these distances.
+Terms<double> terms_of(const Scheme& scheme, const Sizes& sizes, const Parameters& parameters,
+                       int64_t layer, bool causal, int64_t first_distance, int64_t last_distance);
 
 // The number that is added to a score of head h at a distance, linear part included.
 double number_at(const NumberPerDistance<double>& term, int64_t head, int64_t distance);

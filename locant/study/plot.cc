@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -17,27 +18,36 @@ extern char** environ;
 namespace locant::study {
 namespace {
 
-// Twelve colours that stay apart on white and for most colour-blind readers; then they repeat dashed.
+// Colours that stay apart on white; the first eight also for most colour-blind readers.
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
-                                    "#000000", "#8c564b", "#7f7f7f", "#5e3c99", "#b2182b", "#666600"};
+                                    "#000000", "#8c564b", "#7f7f7f", "#5e3c99", "#b2182b", "#666600",
+                                    "#1b9e77", "#e7298a", "#a6761d", "#4575b4"};
 constexpr size_t kColourCount = std::size(kColours);
 
+// In single quotes gnuplot takes everything as it is; in double quotes it would run `commands`, and
+// records come from anywhere.
 std::string quoted(const std::string& text) {
-  std::string out = "\"";
+  std::string out = "'";
   for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c == '\n' ? ' ' : c;
+    if (c == '\'') out += c;
+    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
-  return out + "\"";
+  return out + "'";
 }
 
 std::string script_of(const Plot& plot) {
   std::string s = fmt::format(
       "set terminal svg size {},{} dynamic font 'Helvetica,14' background '#ffffff' noenhanced\n"
       "set grid lc rgb '#dddddd'\nset border 3 lc rgb '#444444'\nset tics nomirror\n"
-      "set xlabel {}\nset ylabel {}\nset key outside right top\nset datafile missing 'nan'\n",
+      "set xlabel {}\nset ylabel {}\nset key outside bottom center horizontal\nset datafile missing 'nan'\n",
       plot.width, plot.height, quoted(plot.x_label), quoted(plot.y_label));
   if (plot.log2_x) s += "set logscale x 2\n";
+  double low = INFINITY, high = -INFINITY;
+  for (const Line& line : plot.lines) {
+    for (const auto& [x, y] : line.points) low = std::min(low, x), high = std::max(high, x);
+  }
+  // A little room on both sides: a tick at the very end may be lost to rounding.
+  if (plot.log2_x && low > 0) s += fmt::format("set xrange [{}:{}]\n", low / 1.04, high * 1.04);
   if (!plot.x_ticks.empty()) {
     std::vector<std::string> ticks;
     for (const auto& [x, label] : plot.x_ticks) ticks.push_back(fmt::format("{} {}", quoted(label), x));
@@ -55,7 +65,8 @@ std::string script_of(const Plot& plot) {
     plots.push_back(fmt::format(
         "$line{} using 1:2 with {} lw 2 pt 7 ps 0.4 dt {} lc rgb '{}' title {}", n,
         line.points.size() > 40 ? "lines" : "linespoints",
-        line.dashed || n >= kColourCount ? 2 : 1, kColours[n % kColourCount], quoted(line.title)));
+        line.dashed ? 2 : 1, kColours[(line.colour < 0 ? n : size_t(line.colour)) % kColourCount],
+        quoted(line.title)));
   }
   return s + fmt::format("plot {}\n", fmt::join(plots, ", "));
 }
@@ -75,7 +86,7 @@ Drawing run_gnuplot(const std::string& input) {
   posix_spawn_file_actions_adddup2(&actions, in[0], 0);
   posix_spawn_file_actions_adddup2(&actions, out[1], 1);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  const char* argv[] = {"gnuplot", "-", nullptr};
+  const char* argv[] = {"gnuplot", "-d", "-", nullptr};  // -d: no start-up file
   pid_t child;
   const int error =
       posix_spawnp(&child, "gnuplot", &actions, nullptr, const_cast<char**>(argv), environ);

@@ -11,6 +11,7 @@ struct Line {
   std::string title;
   std::vector<std::pair<double, double>> points;  // not finite: a gap
   bool dashed = false;
+  int colour = -1;  // number of a colour, the same in several plots; -1: by the order of the lines
 };
 
 struct Plot {
@@ -19,7 +20,7 @@ struct Plot {
   bool log2_x = false;
   std::vector<std::pair<double, std::string>> x_ticks;  // position, label; empty: automatic
   double y_low = 0, y_high = 0;                         // equal: automatic
-  int width = 900, height = 460;
+  int width = 900, height = 520;
 };
 
 struct Drawing {

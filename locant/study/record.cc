@@ -146,6 +146,17 @@ std::vector<LearnedTable> tables_from(simdjson::dom::array array, const std::str
 
 std::string Settings::text() const { return settings_json(*this).str(); }
 
+std::string Settings::difference(const Settings& other) const {
+  simdjson::dom::parser one, two;
+  const object mine = one.parse(text()), theirs = two.parse(other.text());
+  std::vector<std::string> parts;
+  for (const auto [name, value] : mine) {
+    const std::string a = simdjson::minify(value), b = simdjson::minify(element(theirs[name]));
+    if (a != b) parts.push_back(fmt::format("{} {}, here {}", name, a, b));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
 std::string Settings::id() const { return fingerprint_text(fnv1a(text())); }
 
 std::string Record::key() const {
@@ -245,6 +256,12 @@ RecordFile read_records(const std::string& path) {
     const std::string where = fmt::format("{}, line {}", path, number);
     simdjson::dom::parser parser;
     if (parser.parse(line).error()) {
+      // A cut line begins as every record does; anything else is not ours to skip.
+      constexpr std::string_view kBegins = "{\"record_version\"";
+      const size_t shared = std::min(line.size(), kBegins.size());
+      if (std::string_view(line).substr(0, shared) != kBegins.substr(0, shared)) {
+        fail("records", where, ": expected a record, got something else");
+      }
       file.notes.push_back(where + ": cut off in its middle, left out");
       continue;
     }

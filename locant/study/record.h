@@ -36,6 +36,8 @@ struct Settings {
   int64_t targets_windows = 0, targets_same = 0, targets_sliding = 0;  // wanted, at evaluation
   std::string text() const;  // canonical: "key=value key=value"
   std::string id() const;    // 16 hexadecimal digits of it
+  // "steps 700, here 12; corpus ...": what differs from `other`, its value second.
+  std::string difference(const Settings& other) const;
 };
 
 struct Record {

@@ -54,6 +54,14 @@ std::string loss_table(const Summary& summary, const std::string& protocol) {
   return html + "</tbody></table>";
 }
 
+// One colour for a scheme in all plots: its place in the table.
+int colour_of(const Summary& summary, const std::string& scheme, const std::string& scaling) {
+  for (size_t n = 0; n < summary.schemes.size(); ++n) {
+    if (summary.schemes[n].scheme == scheme && summary.schemes[n].test_scaling == scaling) return int(n);
+  }
+  return -1;
+}
+
 Plot length_plot(const Summary& summary, const std::string& protocol) {
   Plot plot;
   plot.x_label = "tokens read (L = training length)";
@@ -66,6 +74,7 @@ Plot length_plot(const Summary& summary, const std::string& protocol) {
     Line line;
     line.title = scheme.label;
     line.dashed = scheme.test_scaling != "none";
+    line.colour = colour_of(summary, scheme.scheme, scheme.test_scaling);
     const auto losses = scheme.losses.find(protocol);
     if (losses == scheme.losses.end()) continue;
     for (const auto& [length, s] : losses->second) line.points.emplace_back(double(length), s.mean);
@@ -85,6 +94,7 @@ Plot curve_plot(const Summary& summary, bool validation) {
     if (record.test_scaling != "none" || !drawn.insert(record.scheme).second) continue;
     Line line;
     line.title = record.name;
+    line.colour = colour_of(summary, record.scheme, "none");
     for (const auto& [step, loss] : validation ? record.validation : record.curve) {
       line.points.emplace_back(double(step), loss);
       if (std::isfinite(loss)) low = std::min(low, loss);
@@ -158,23 +168,24 @@ std::string speed_table(const Summary& summary) {
   std::string html =
       "<table><thead><tr><th>scheme</th><th>seeds</th><th>diverged</th><th>parameters</th>"
       "<th>of these positions</th><th>training tokens/s</th><th>share of FMA peak</th>"
-      "<th>process memory, MB</th></tr></thead><tbody>";
+      "</tr></thead><tbody>";
+  int64_t memory = 0;
+  for (const Record& record : summary.records) memory = std::max(memory, record.memory_mb);
   for (const SchemeSummary& scheme : summary.schemes) {
     if (scheme.test_scaling != "none") continue;
-    int64_t memory = 0;
-    for (const Record& record : summary.records) {
-      if (record.scheme == scheme.scheme) memory = std::max(memory, record.memory_mb);
-    }
     html += fmt::format(
-        "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0f}</td><td>{}</td>"
-        "<td>{}</td></tr>",
+        "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0f}</td><td>{}</td></tr>",
         escaped(scheme.label), scheme.seeds.size(), scheme.diverged, scheme.parameters,
         scheme.position_parameters, scheme.tokens_per_second.mean,
         scheme.peak_share.mean > 0 ? fmt::format("{:.0f} %", 100 * scheme.peak_share.mean)
-                                   : "not measured",
-        memory);
+                                   : "not measured");
   }
-  return html + "</tbody></table>";
+  return html + fmt::format("</tbody></table><p>Largest memory of a whole comparison's process: {} MB.{}</p>", memory,
+                            summary.settings.steps < 100 ? " So few steps say little about speed." : "");
+}
+
+std::string all_of(const std::set<std::string>& words) {
+  return escaped(fmt::format("{}", fmt::join(words, ", ")));
 }
 
 std::string how_made(const Summary& summary) {
@@ -193,10 +204,9 @@ std::string how_made(const Summary& summary) {
       "feed-forward {}; trained {} steps of {} sequences of L = {} bytes, AdamW, learning rate {:g}, "
       "position tables {:g} times that and without weight decay. Same seed: same initial trunk and "
       "same batches for every scheme. Seeds {}. Locant {}, {} threads, {}, instruction set {}.</p>",
-      escaped(s.corpus), s.corpus_fingerprint, s.layers, s.width, s.heads, s.feed_forward, s.steps,
+      escaped(s.corpus), escaped(s.corpus_fingerprint), s.layers, s.width, s.heads, s.feed_forward, s.steps,
       s.batch, s.train_length, s.learning_rate, s.table_rate, fmt::join(seeds, ", "),
-      fmt::join(versions, ", "), fmt::join(threads, ", "), escaped(fmt::format("{}", fmt::join(machines, "; "))),
-      fmt::join(sets, ", "));
+      all_of(versions), all_of(threads), all_of(machines), all_of(sets));
   html += "<details><summary>Full specification of every scheme</summary><ul>";
   for (const SchemeSummary& scheme : summary.schemes) {
     if (scheme.test_scaling == "none") html += fmt::format("<li><code>{}</code></li>", escaped(scheme.scheme));

@@ -1,4 +1,5 @@
 // Models as safetensors files; the configuration is in the metadata, one entry each.
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <vector>
@@ -17,10 +18,31 @@ using Metadata = std::map<std::string, std::string>;
 
 constexpr const char* kFormat = "locant model 1";
 
+// Metadata is text; bytes of a vocabulary are anything.
+std::string hex_of(const std::string& bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+std::string bytes_of(const std::string& hex, const std::string& path) {
+  std::string bytes;
+  for (size_t n = 0; n < hex.size(); n += 2) {
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(hex.data() + n, hex.data() + std::min(n + 2, hex.size()), value, 16);
+    if (error != std::errc() || end != hex.data() + n + 2) {
+      fail("load model", path, ": \"bytes\" must be pairs of hexadecimal digits, got \"", hex, "\"");
+    }
+    bytes += static_cast<char>(value);
+  }
+  return bytes;
+}
+
 Metadata metadata_of(const Model& model) {
   const ModelConfig& config = model.config();
   return {{"format", kFormat},
           {"vocabulary", fmt::format("{}", config.vocabulary)},
+          {"bytes", hex_of(config.bytes)},
           {"layers", fmt::format("{}", config.layers)},
           {"width", fmt::format("{}", config.width)},
           {"heads", fmt::format("{}", config.heads)},
@@ -59,6 +81,10 @@ ModelConfig read_config(const SafetensorsReader& file) {
   }
   ModelConfig config;
   config.vocabulary = number<int64_t>(metadata, "vocabulary", path);
+  config.bytes = bytes_of(entry(metadata, "bytes", path), path);
+  if (!config.bytes.empty() && static_cast<int64_t>(config.bytes.size()) != config.vocabulary) {
+    fail("load model", path, ": expected a byte for each of ", config.vocabulary, " tokens, got ", config.bytes.size());
+  }
   config.layers = number<int64_t>(metadata, "layers", path);
   config.width = number<int64_t>(metadata, "width", path);
   config.heads = number<int64_t>(metadata, "heads", path);

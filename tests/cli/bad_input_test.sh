@@ -61,6 +61,7 @@ expect 2 'width' train alibi --corpus "$text" --width 0 --steps 1 --out "$work/m
 expect 0 '' train alibi --corpus "$text" --length 16 --steps 1 --batch 2 --layers 1 --width 16 --heads 2 --out "$work/model"
 expect 2 'vocabulary|byte values|byte' eval "$work/model" --corpus "$0"
 expect 2 'text.txt' eval "$text" --corpus "$text"
+expect 2 'regular file' train alibi --corpus "$text" --length 16 --steps 1 --batch 2 --layers 1 --width 16 --heads 2 --out /dev/null
 head -c 900 "$work/model" >"$work/cut_model"
 expect 2 'cut_model' eval "$work/cut_model" --corpus "$text"
 expect 2 'rope|arrays|learn' eval "$work/model" --corpus "$text" --scheme 't5'
@@ -76,7 +77,20 @@ fi
 expect 2 'nowhere/model' train nope --corpus "$text" --length 16 --steps 1 --batch 2 --layers 1 --width 16 --heads 2 \
   --out "$work/nowhere/model"
 
+mkdir "$work/texts" && cp "$text" "$work/texts/a.txt"
+expect 2 'inside the corpus' compare --preset smoke --corpus "$work/texts" --out "$work/texts/out" --schemes nope
+tr eto '@#%' <"$text" >"$work/other.txt"
+expect 2 'byte' eval "$work/model" --corpus "$work/other.txt"
+"$locant" show alibi --length 0 2>&-
+[ $? -eq 2 ] || fail "a closed standard error changed the exit code"
+if [ -w /dev/full ]; then
+  "$locant" show alibi --length 8 --json >/dev/full 2>/dev/null
+  [ $? -eq 2 ] || fail "lost output was not noticed"
+fi
+
 # Records.
+head -c 3000 /dev/urandom | tr -d '{' >"$work/noise.jsonl"
+expect 2 'noise.jsonl, line 1' report "$work/noise.jsonl" --out "$work/r.html"
 expect 2 'missing.jsonl' report "$work/missing.jsonl" --out "$work/r.html"
 echo '{"record_version":1}' >"$work/odd.jsonl"
 expect 2 'odd.jsonl, line 1.*task' report "$work/odd.jsonl" --out "$work/r.html"

@@ -60,6 +60,14 @@ expect 0 'Settings [0-9a-f]{16}' report "$work/merged.jsonl" --out "$work/merged
 [ "$("$locant" report "$work/merged.jsonl" --out "$work/merged.html" --json 2>/dev/null | grep -c settings_id)" -eq 2 ] ||
   fail "merged records of two settings are not two comparisons"
 
+# One comparison at a time works on a folder; a refused one leaves what --resume needs.
+cp "$work/whole/asked.json" "$work/asked"
+exec 9>"$work/whole/lock"; flock 9
+expect 2 'another comparison' compare --resume --out "$work/whole"
+exec 9>&-
+cmp -s "$work/whole/asked.json" "$work/asked" || fail "a refused comparison changed what was asked"
+expect 0 '' compare --resume --out "$work/whole"
+
 # Threads change nothing.
 expect 0 '' compare --preset smoke --corpus "$text" --out "$work/threads" --schemes alibi,nope,rope --steps 60 --threads 3
 [ "$(numbers "$work/threads/records.jsonl")" = "$(numbers "$work/whole/records.jsonl")" ] ||

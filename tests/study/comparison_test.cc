@@ -50,7 +50,7 @@ std::string folder(const std::string& name) {
 struct Counting : Watcher {
   int begun = 0, kept = 0, steps = 0, stop_after = -1;
   void run_begins(size_t, size_t, const std::string&, uint64_t) override { ++begun; }
-  void run_kept(const Record&) override { ++kept; }
+  void run_kept(const std::vector<Record>&) override { ++kept; }
   void step_done(int64_t, int64_t, double, double) override { ++steps; }
   bool stop() override { return stop_after >= 0 && steps >= stop_after; }
 };

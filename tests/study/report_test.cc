@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "locant/study/heatmap.h"
 #include "locant/study/plot.h"
 #include "locant/study/report_page.h"
@@ -66,6 +69,23 @@ TEST(Report, WithoutGnuplotThereAreTablesAndAReason) {
   setenv("PATH", path.c_str(), 1);
   EXPECT_NE(html.find("gnuplot is not installed"), std::string::npos);
   EXPECT_EQ(count(html, "<tr><th title"), 9u);
+}
+
+// Records come from other machines: nothing in them may be run, by a browser or by gnuplot.
+TEST(Report, HostileTextStaysText) {
+  const std::string made = (std::filesystem::path(testing::TempDir()) / "locant_report_test_made").string();
+  std::filesystem::remove(made);
+  std::vector<Record> records = some_records();
+  const std::string hostile = "x`touch " + made + "`'\"; system(\"touch " + made + "\") #<script>alert(1)</script>";
+  for (Record& r : records) {
+    r.name = r.scheme = r.version = r.machine = r.instruction_set = r.error = hostile;
+    r.settings.corpus = r.settings.corpus_fingerprint = r.test_scaling = hostile;
+    if (!r.tables.empty()) r.tables[0].title = hostile;
+    r.test_scaling = "none";
+  }
+  const std::string html = report_html(records, hostile);
+  EXPECT_EQ(html.find("<script"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(made));
 }
 
 TEST(Report, EmptyIsAPageToo) {
