@@ -26,7 +26,7 @@ template <class T>
 class Twin {
  public:
   Twin(const Inputs<T>& inputs, const Terms<T>& terms, const Problem& problem)
-      : in_(inputs), terms_(terms), p_(problem), seen_(p_.K), s_(p_.K), slope_(p_.K) {}
+      : in_(inputs), terms_(terms), p_(problem), s_(p_.K), slope_(p_.K) {}
 
   void forward(const Outputs<T>& outputs) {
     for (b_ = 0; b_ < p_.B; ++b_) {
@@ -119,33 +119,34 @@ class Twin {
   }
 
   void mask(int64_t i) {
+    seen_.clear();
     for (int64_t j = 0; j < p_.K; ++j) {
-      seen_[j] = keeps(p_.options, distance(i, j)) &&
-                 !(in_.number_per_key && real_part(key_number(j)) == kNothing);
+      const bool padded = in_.number_per_key && real_part(key_number(j)) == kNothing;
+      if (!padded && keeps(p_.options, distance(i, j))) seen_.push_back(j);
     }
   }
 
   // Pass 2.
   void products(int64_t i) {
     const T* u = terms_.content_bias ? terms_.content_bias->row(h_, 0) : nullptr;
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       s_[j] = dot(q(i), k(j), p_.D);
       if (u) s_[j] += dot(u, k(j), p_.D);
-    });
+    }
   }
   void products_backward(int64_t i) {
     const T* u = terms_.content_bias ? terms_.content_bias->row(h_, 0) : nullptr;
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       add(&dq_[i * p_.D], ds_[j], k(j), p_.D);
       add(&dk_[j * p_.D], ds_[j], q(i), p_.D);
       if (u) add(&dk_[j * p_.D], ds_[j], u, p_.D);
       if (u) add(dterms_->content_bias->row(h_, 0), ds_[j], k(j), p_.D);
-    });
+    }
   }
 
   // Passes 3 and 5: the terms inside the scale, or those outside.
   void terms(int64_t i, bool scaled) {
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       const int64_t d = distance(i, j);
       const int32_t n = row_of(terms_.number, scaled, d), qr = row_of(terms_.query_rows, scaled, d),
                     kr = row_of(terms_.key_rows, scaled, d);
@@ -155,10 +156,10 @@ class Twin {
       beyond_table(scaled, d, [&](auto side, size_t head, T steps) {
         s_[j] += ((*terms_.number).*side)[head] * steps;
       });
-    });
+    }
   }
   void terms_backward(int64_t i, bool scaled) {
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       const int64_t d = distance(i, j);
       const int32_t n = row_of(terms_.number, scaled, d), qr = row_of(terms_.query_rows, scaled, d),
                     kr = row_of(terms_.key_rows, scaled, d);
@@ -174,97 +175,91 @@ class Twin {
       beyond_table(scaled, d, [&](auto side, size_t head, T steps) {
         ((*dterms_->number).*side)[head] += ds_[j] * steps;
       });
-    });
+    }
   }
 
   // Pass 4. slope: derivative of the softcap.
   void scale() {
     using std::tanh;
     const T factor(p_.scale), cap(p_.options.softcap);
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       s_[j] *= factor;
-      if (p_.options.softcap == 0) return;
+      if (p_.options.softcap == 0) continue;
       const T bent = tanh(s_[j] / cap);
       s_[j] = cap * bent;
       slope_[j] = T(1) - bent * bent;
-    });
+    }
   }
   void scale_backward() {
     const T factor(p_.scale);
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       if (p_.options.softcap != 0) ds_[j] *= slope_[j];
       ds_[j] *= factor;
-    });
+    }
   }
 
   // Pass 6.
   void keys() {
     if (!in_.number_per_key) return;
-    each_seen([&](int64_t j) { s_[j] += key_number(j); });
+    for (int64_t j : seen_) s_[j] += key_number(j);
   }
   void keys_backward() {
     if (!dkey_) return;
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       dkey_(dkey_.shape[0] == 1 ? 0 : b_, dkey_.shape[1] == 1 ? 0 : h_, j) += ds_[j];
-    });
+    }
   }
 
   // Pass 7. s becomes the probability; a row that sees nothing sums to nothing.
   T log_sum_exp() {
     using std::exp, std::log;
     double top = kNothing;
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       if (!(real_part(s_[j]) <= top)) top = real_part(s_[j]);
-    });
+    }
     if (top == kNothing) return T(top);
     T sum(0);
-    each_seen([&](int64_t j) { sum += exp(s_[j] - T(top)); });
+    for (int64_t j : seen_) sum += exp(s_[j] - T(top));
     return T(top) + log(sum);
   }
   void softmax(const T& lse) {
     using std::exp;
-    each_seen([&](int64_t j) { s_[j] = real_part(s_[j]) == kNothing ? T(0) : exp(s_[j] - lse); });
+    for (int64_t j : seen_) s_[j] = real_part(s_[j]) == kNothing ? T(0) : exp(s_[j] - lse);
   }
   // With delta = sum_j p_j dp_j = out . dout.
   void softmax_backward(const T& delta) {
-    each_seen([&](int64_t j) { ds_[j] = s_[j] * (ds_[j] - delta); });
+    for (int64_t j : seen_) ds_[j] = s_[j] * (ds_[j] - delta);
   }
 
   // Pass 8.
   void values(T* out) {
-    each_seen([&](int64_t j) { add(out, s_[j], v(j), p_.Dv); });
+    for (int64_t j : seen_) add(out, s_[j], v(j), p_.Dv);
   }
   void values_backward(const T* dout) {
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       ds_[j] += dot(dout, v(j), p_.Dv);
       add(&dv_[j * p_.Dv], s_[j], dout, p_.Dv);
-    });
+    }
   }
 
   // Pass 9.
   void value_rows(int64_t i, T* out) {
     if (!terms_.value_rows) return;
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       const int32_t r = terms_.value_rows->index(distance(i, j));
       if (r != kNoRow) add(out, s_[j], terms_.value_rows->rows.row(h_, r), p_.Dv);
-    });
+    }
   }
   void value_rows_backward(int64_t i, const T* dout) {
     if (!terms_.value_rows) return;
-    each_seen([&](int64_t j) {
+    for (int64_t j : seen_) {
       const int32_t r = terms_.value_rows->index(distance(i, j));
-      if (r == kNoRow) return;
+      if (r == kNoRow) continue;
       ds_[j] += dot(dout, terms_.value_rows->rows.row(h_, r), p_.Dv);
       add(dterms_->value_rows->rows.row(h_, r), s_[j], dout, p_.Dv);
-    });
-  }
-
-  template <class F>
-  void each_seen(F f) const {
-    for (int64_t j = 0; j < p_.K; ++j) {
-      if (seen_[j]) f(j);
     }
   }
+
   template <class Term>
   static int32_t row_of(const std::optional<Term>& term, bool scaled, int64_t d) {
     return term && term->scaled == scaled ? term->index(d) : kNoRow;
@@ -294,7 +289,7 @@ class Twin {
   const Terms<T>& terms_;
   const Problem& p_;
   int64_t b_ = 0, h_ = 0;
-  std::vector<char> seen_;               // of the current row
+  std::vector<int64_t> seen_;            // keys that the current row sees
   std::vector<T> s_, slope_, ds_;        // [K], of the current row
   std::vector<T> q_, k_, dq_, dk_, dv_;  // of the current head, rotated
   Terms<T>* dterms_ = nullptr;
