@@ -7,6 +7,9 @@
 
 #include <cstdint>
 
+// Never a function of its own: the linker would keep one copy, compiled for whatever instruction set.
+#define LOCANT_PLAN_INLINE __attribute__((always_inline))
+
 namespace locant::attention {
 
 // Queries and keys of a tile of scores; rows of a tile buffer are kTileRow apart. The gap is kept
@@ -22,8 +25,10 @@ template <class T>
 struct Rows {
   T* data = nullptr;
   int64_t batch = 0, head = 0, row = 0;  // strides
-  T* at(int64_t b, int64_t h, int64_t r) const { return data + b * batch + h * head + r * row; }
-  explicit operator bool() const { return data != nullptr; }
+  LOCANT_PLAN_INLINE T* at(int64_t b, int64_t h, int64_t r) const {
+    return data + b * batch + h * head + r * row;
+  }
+  LOCANT_PLAN_INLINE explicit operator bool() const { return data != nullptr; }
 };
 
 // What masks and terms need to know of the positions in a tile of tokens.
@@ -38,8 +43,8 @@ struct Places {
   const TileSpan* tile = nullptr;     // [batch][tiles]
   int64_t padded = 0, tiles = 0;
   int64_t batch = 0;  // 0: shared by the batch, 1: one row of them each
-  const int32_t* positions(int64_t b) const { return position + b * batch * padded; }
-  const TileSpan* spans(int64_t b) const { return tile + b * batch * tiles; }
+  LOCANT_PLAN_INLINE const int32_t* positions(int64_t b) const { return position + b * batch * padded; }
+  LOCANT_PLAN_INLINE const TileSpan* spans(int64_t b) const { return tile + b * batch * tiles; }
 };
 
 // cos and sin (times magnitude and growth) of every token of one side: [batch][padded][pairs].
@@ -49,7 +54,7 @@ struct Turn {
   int64_t pairs = 0;
   bool interleaved = false;
   int64_t batch = 0;  // stride, 0: shared
-  int64_t at(int64_t b, int64_t token) const { return b * batch + token * pairs; }
+  LOCANT_PLAN_INLINE int64_t at(int64_t b, int64_t token) const { return b * batch + token * pairs; }
 };
 
 // From a distance d to an entry e: 0 before `first`, 1 .. n inside, n+1 after; rows[e] is the table
@@ -58,7 +63,9 @@ struct Map {
   int64_t first = 0, n = 0;
   int64_t top = 0;               // no distance is larger: min(first + n, largest distance of the call)
   const int32_t* rows = nullptr;  // [n + 2]
-  int64_t entry(int64_t d) const { return d < first ? 0 : d - first < n ? d - first + 1 : n + 1; }
+  LOCANT_PLAN_INLINE int64_t entry(int64_t d) const {
+    return d < first ? 0 : d - first < n ? d - first + 1 : n + 1;
+  }
 };
 
 // Number per distance. values[h][n + 2], by entry. left and right: per step beyond the map.
@@ -75,7 +82,7 @@ struct NumberTerm {
   // Gradients, one for each unit (b, h): [B * H][n + 2] and [B * H][2]. Null: not wanted.
   float* gradient = nullptr;
   double* side_gradient = nullptr;
-  int64_t head(int64_t h) const { return heads == 1 ? 0 : h; }
+  LOCANT_PLAN_INLINE int64_t head(int64_t h) const { return heads == 1 ? 0 : h; }
 };
 
 // Query, key or value rows. Only rows reachable in this call are kept, as columns 1 .. of a panel;
@@ -107,10 +114,12 @@ struct RowsTerm {
   float* gradient = nullptr;
   const float* source = nullptr;  // the caller's table [heads][count][source_width]
   int64_t count = 0, source_width = 0;
-  int64_t head(int64_t h) const { return heads == 1 ? 0 : h; }
+  LOCANT_PLAN_INLINE int64_t head(int64_t h) const { return heads == 1 ? 0 : h; }
   int64_t channels = 0;
-  const float* panel_of(int64_t h) const { return panel + head(h) * channels * columns; }
-  const float* rows_of(int64_t h) const { return rows + head(h) * used * width; }
+  LOCANT_PLAN_INLINE const float* panel_of(int64_t h) const {
+    return panel + head(h) * channels * columns;
+  }
+  LOCANT_PLAN_INLINE const float* rows_of(int64_t h) const { return rows + head(h) * used * width; }
 };
 
 struct Plan {
@@ -131,7 +140,7 @@ struct Plan {
   // Keys are taken in chunks of so many tiles, queries in parts of at most so many.
   int64_t chunk_tiles = 1, part_tiles = 1;
   bool simple = false;  // every sequence stands at consecutive positions
-  bool one_chunk() const { return k_places.tiles <= chunk_tiles; }
+  LOCANT_PLAN_INLINE bool one_chunk() const { return k_places.tiles <= chunk_tiles; }
 
   float score_factor = 1;  // folded into the packed keys
   float cap = 0;           // softcap in log2 units: cap (1 - 2 / (exp2(x) + 1)); 0: none
