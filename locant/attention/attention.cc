@@ -3,8 +3,10 @@
 #include "locant/attention/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include "locant/attention/check.h"
 #include "locant/attention/kernel.h"
@@ -16,7 +18,7 @@ namespace {
 template <class T>
 struct ForwardCall {
   const Inputs<T>& inputs;
-  const Terms<T>& terms;
+  const Terms<Real<T>>& terms;
   const Problem& problem;
   const Outputs<T>& outputs;
   Workspace& workspace;
@@ -26,7 +28,7 @@ struct ForwardCall {
 template <class T>
 struct BackwardCall {
   const Inputs<T>& inputs;
-  const Terms<T>& terms;
+  const Terms<Real<T>>& terms;
   const Problem& problem;
   const Outputs<const T>& outputs;
   View<const T, 4> out_gradient;
@@ -55,6 +57,66 @@ constexpr Implementation<T> kReference{
           .backward(call.outputs, call.out_gradient, call.gradients);
     }};
 
+// bf16: the twin in float on copies, rounded once at the end.
+struct Widened {
+  std::vector<float> numbers;
+  View<float, 4> view;
+  explicit Widened(const std::array<int64_t, 4>& shape) {
+    view = View<float, 4>(nullptr, shape);
+    numbers.resize(static_cast<size_t>(view.size()));
+    view.data = numbers.data();
+  }
+  Widened(const Widened&) = delete;
+  explicit Widened(const View<const Bf16, 4>& from) : Widened(from.shape) {
+    each([&](float& x, auto... at) { x = to_float(from(at...)); });
+  }
+  void round_to(const View<Bf16, 4>& to) {
+    if (to) each([&](float x, auto... at) { to(at...) = to_bf16(x); });
+  }
+  template <class F>
+  void each(F f) {
+    size_t n = 0;
+    for (int64_t b = 0; b < view.shape[0]; ++b) {
+      for (int64_t h = 0; h < view.shape[1]; ++h) {
+        for (int64_t r = 0; r < view.shape[2]; ++r) {
+          for (int64_t c = 0; c < view.shape[3]; ++c) f(numbers[n++], b, h, r, c);
+        }
+      }
+    }
+  }
+};
+
+struct WidenedInputs {
+  Widened q, k, v;
+  Inputs<float> inputs;
+  explicit WidenedInputs(const Inputs<Bf16>& in) : q(in.q), k(in.k), v(in.v) {
+    inputs.q = q.view, inputs.k = k.view, inputs.v = v.view;
+    inputs.number_per_key = in.number_per_key;
+    inputs.q_positions = in.q_positions, inputs.k_positions = in.k_positions;
+  }
+};
+
+template <>
+constexpr Implementation<Bf16> kReference<Bf16>{
+    "reference", [](const Problem&) { return true; },
+    [](const ForwardCall<Bf16>& call) {
+      const WidenedInputs in(call.inputs);
+      Widened out(call.outputs.out.shape);
+      reference::Twin<float>(in.inputs, call.terms, call.problem).forward({out.view, call.outputs.lse});
+      out.round_to(call.outputs.out);
+    },
+    [](const BackwardCall<Bf16>& call) {
+      const WidenedInputs in(call.inputs);
+      const Widened out(call.outputs.out), dout(call.out_gradient);
+      Widened dq(call.inputs.q.shape), dk(call.inputs.k.shape), dv(call.inputs.v.shape);
+      reference::Twin<float>(in.inputs, call.terms, call.problem)
+          .backward({out.view, call.outputs.lse}, dout.view,
+                    {dq.view, dk.view, dv.view, call.gradients.number_per_key, call.gradients.terms});
+      dq.round_to(call.gradients.q);
+      dk.round_to(call.gradients.k);
+      dv.round_to(call.gradients.v);
+    }};
+
 // LOCANT_ISA=scalar asks for the twin; a machine without vector units gets the kernel's portable
 // body.
 bool twin_is_asked_for() {
@@ -65,9 +127,9 @@ bool twin_is_asked_for() {
   return asked;
 }
 
-KernelCall kernel_call(const Inputs<float>& inputs, const Terms<float>& terms,
-                       const Problem& problem) {
-  KernelCall call;
+template <class T>
+KernelCall<T> kernel_call(const Inputs<T>& inputs, const Terms<float>& terms, const Problem& problem) {
+  KernelCall<T> call;
   call.inputs = inputs;
   call.inputs.q_positions = problem.q_positions;
   call.inputs.k_positions = problem.k_positions;
@@ -79,13 +141,14 @@ KernelCall kernel_call(const Inputs<float>& inputs, const Terms<float>& terms,
   return call;
 }
 
-constexpr Implementation<float> kFast{
+template <class T>
+constexpr Implementation<T> kFast{
     "kernel", [](const Problem&) { return !twin_is_asked_for(); },
-    [](const ForwardCall<float>& call) {
+    [](const ForwardCall<T>& call) {
       kernel_forward(kernel_call(call.inputs, call.terms, call.problem), call.outputs,
                      call.workspace, call.executor);
     },
-    [](const BackwardCall<float>& call) {
+    [](const BackwardCall<T>& call) {
       kernel_backward(kernel_call(call.inputs, call.terms, call.problem), call.outputs,
                       call.out_gradient, call.gradients, call.workspace, call.executor);
     }};
@@ -93,7 +156,9 @@ constexpr Implementation<float> kFast{
 template <class T>
 constexpr Implementation<T> kImplementations[] = {kReference<T>};
 template <>
-constexpr Implementation<float> kImplementations<float>[] = {kFast, kReference<float>};
+constexpr Implementation<float> kImplementations<float>[] = {kFast<float>, kReference<float>};
+template <>
+constexpr Implementation<Bf16> kImplementations<Bf16>[] = {kFast<Bf16>, kReference<Bf16>};
 
 template <class T>
 const Implementation<T>& choose(const Problem& problem) {
@@ -104,7 +169,7 @@ const Implementation<T>& choose(const Problem& problem) {
 }  // namespace
 
 template <class T>
-void forward(const Inputs<T>& inputs, const Terms<T>& terms, const Options& options,
+void forward(const Inputs<T>& inputs, const Terms<Real<T>>& terms, const Options& options,
              const Outputs<T>& outputs, Workspace& workspace, Executor& executor) {
   check_forward(inputs, terms, options, outputs);
   const Problem problem = resolve(inputs, terms, options);
@@ -112,7 +177,7 @@ void forward(const Inputs<T>& inputs, const Terms<T>& terms, const Options& opti
 }
 
 template <class T>
-void backward(const Inputs<T>& inputs, const Terms<T>& terms, const Options& options,
+void backward(const Inputs<T>& inputs, const Terms<Real<T>>& terms, const Options& options,
               const Outputs<const T>& outputs, View<const T, 4> out_gradient,
               const Gradients<T>& gradients, Workspace& workspace, Executor& executor) {
   check_backward(inputs, terms, options, outputs, out_gradient, gradients);
@@ -123,10 +188,15 @@ void backward(const Inputs<T>& inputs, const Terms<T>& terms, const Options& opt
 
 template void forward(const Inputs<float>&, const Terms<float>&, const Options&,
                       const Outputs<float>&, Workspace&, Executor&);
+template void forward(const Inputs<Bf16>&, const Terms<float>&, const Options&, const Outputs<Bf16>&,
+                      Workspace&, Executor&);
 template void forward(const Inputs<double>&, const Terms<double>&, const Options&,
                       const Outputs<double>&, Workspace&, Executor&);
 template void backward(const Inputs<float>&, const Terms<float>&, const Options&,
                        const Outputs<const float>&, View<const float, 4>, const Gradients<float>&,
+                       Workspace&, Executor&);
+template void backward(const Inputs<Bf16>&, const Terms<float>&, const Options&,
+                       const Outputs<const Bf16>&, View<const Bf16, 4>, const Gradients<Bf16>&,
                        Workspace&, Executor&);
 template void backward(const Inputs<double>&, const Terms<double>&, const Options&,
                        const Outputs<const double>&, View<const double, 4>,

@@ -15,13 +15,16 @@
 #include <memory>
 #include <optional>
 
+#include "locant/base/bf16.h"
 #include "locant/base/executor.h"
 #include "locant/base/view.h"
 #include "locant/position/terms.h"
 
 namespace locant::attention {
 
-// Inputs. T is float; double runs in the scalar twin. The last stride of q, k, v must be 1.
+// Inputs. T is float or Bf16 (base/bf16.h); double runs in the scalar twin. What is no q, k, v, out
+// or gradient of these is of Real<T>: float for Bf16, and so are all sums; results in bf16 are rounded
+// once, to the nearest. The last stride of q, k, v must be 1.
 // Hk divides H: query head h reads key head h / (H / Hk). Q, K or B may be 0.
 template <class T>
 struct Inputs {
@@ -30,7 +33,7 @@ struct Inputs {
   View<const T, 4> v;  // [B, Hk, K, Dv]
   // [B or 1, H or 1, K]: added to the scores of a key, outside the scale; -inf masks it (padding),
   // and then the key's k and v may hold anything, NaN included. Optional.
-  View<const T, 3> number_per_key;
+  View<const Real<T>, 3> number_per_key;
   // Token positions, each in [0, 2^31). [B or 1, Q] and [B or 1, K]; both or none. Without them keys
   // stand at 0 .. K-1 and queries at K-Q .. K-1 (or from 0 when Q > K).
   View<const int64_t, 2> q_positions, k_positions;
@@ -53,7 +56,7 @@ template <class T>
 struct Outputs {
   View<T, 4> out;  // [B, H, Q, Dv], last stride 1; must not overlap an input
   // [B, H, Q] log of the sum of exp of the scores (natural). Backward needs it; forward goes without.
-  View<T, 3> lse;
+  View<Real<T>, 3> lse;
 };
 
 // Gradients of a sum over out * out_gradient. Each is overwritten; an empty view or null is skipped.
@@ -61,9 +64,9 @@ struct Outputs {
 // packed array are fine.
 template <class T>
 struct Gradients {
-  View<T, 4> q, k, v;         // shapes of the inputs; grouped heads are summed
-  View<T, 3> number_per_key;  // shape of the input
-  Terms<T>* terms = nullptr;  // made by zeros_like(terms); its tables are overwritten
+  View<T, 4> q, k, v;               // shapes of the inputs; grouped heads are summed
+  View<Real<T>, 3> number_per_key;  // shape of the input
+  Terms<Real<T>>* terms = nullptr;  // made by zeros_like(terms); its tables are overwritten
 };
 
 // Scratch memory that calls reuse. One per thread of callers.
@@ -83,12 +86,12 @@ class Workspace {
 };
 
 template <class T>
-void forward(const Inputs<T>& inputs, const Terms<T>& terms, const Options& options,
+void forward(const Inputs<T>& inputs, const Terms<Real<T>>& terms, const Options& options,
              const Outputs<T>& outputs, Workspace& workspace, Executor& executor);
 
 // `outputs` are the forward's results, unchanged. out_gradient: [B, H, Q, Dv], last stride 1.
 template <class T>
-void backward(const Inputs<T>& inputs, const Terms<T>& terms, const Options& options,
+void backward(const Inputs<T>& inputs, const Terms<Real<T>>& terms, const Options& options,
               const Outputs<const T>& outputs, View<const T, 4> out_gradient,
               const Gradients<T>& gradients, Workspace& workspace, Executor& executor);
 

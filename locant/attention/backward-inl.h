@@ -55,8 +55,8 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
   Cutter cutter{memory};
   s = BackwardScratch();
   s.keys.tiles = plan.chunk_tiles;
-  s.keys.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.D % kLanes != 0;
-  s.keys.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden;
+  s.keys.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.bf16 || plan.D % kLanes != 0;
+  s.keys.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.bf16;
   const int64_t chunk = plan.chunk_tiles * kTile;
   s.keys.packed = cutter.cut<uint8_t>(plan.chunk_tiles);
   s.keys.kt = cutter.cut<float>(chunk * plan.D);
@@ -362,13 +362,13 @@ inline void begin_query_tile(const Plan& plan, QueryTile& query) {
   query.rows = at_most(kTile, plan.Q - i0);
   query.q = load_queries(plan, b, h, query.index, true, query.q_rows, query.q_bias);
   query.dout = Left{plan.dout.at(b, h, i0), plan.dout.row, 1};
-  if (plan.Dv % kLanes != 0) {
+  if (plan.bf16 || plan.Dv % kLanes != 0) {
     for (int64_t i = 0; i < query.rows; ++i) {
-      copy_row(plan.dout.at(b, h, i0 + i), plan.Dv, query.dout_rows + i * plan.value_width, plan.value_width);
+      read_row(plan.dout, b, h, i0 + i, plan.Dv, query.dout_rows + i * plan.value_width, plan.value_width);
     }
     query.dout = Left{query.dout_rows, plan.value_width, 1};
   }
-  const bool in_place = plan.dq && plan.D % kLanes == 0;
+  const bool in_place = plan.dq.data && plan.D % kLanes == 0;
   query.dq = in_place ? plan.dq.at(b, h, i0) : query.dq_rows;
   query.dq_row = in_place ? plan.dq.row : plan.width;
   for (int64_t i = 0; i < query.rows; ++i) {
@@ -381,12 +381,18 @@ inline void begin_query_tile(const Plan& plan, QueryTile& query) {
     for (int64_t l = 0; l < kLanes; ++l) {
       sums[l] = zero();
       if (r + l >= query.rows) continue;
-      const float* x = plan.dout.at(b, h, i0 + r + l);
-      const float* y = plan.out_in.at(b, h, i0 + r + l);
-      int64_t c = 0;
-      for (; c + kLanes <= plan.Dv; c += kLanes) sums[l] = fma(load(x + c), load(y + c), sums[l]);
-      const int n = static_cast<int>(plan.Dv - c);
-      if (n > 0) sums[l] = fma(load_first(x + c, n), load_first(y + c, n), sums[l]);
+      const float* x = query.dout.data + (r + l) * query.dout.row;
+      const auto multiply = [&](const auto* y, auto load_y, auto load_first_y) {
+        int64_t c = 0;
+        for (; c + kLanes <= plan.Dv; c += kLanes) sums[l] = fma(load(x + c), load_y(y + c), sums[l]);
+        const int n = static_cast<int>(plan.Dv - c);
+        if (n > 0) sums[l] = fma(load_first(x + c, n), load_first_y(y + c, n), sums[l]);
+      };
+      if (plan.bf16) {
+        multiply(plan.out_in.bf16.at(b, h, i0 + r + l), load_bf16, load_first_bf16);
+      } else {
+        multiply(plan.out_in.at(b, h, i0 + r + l), load, load_first);
+      }
     }
     store(query.delta + r, rows_sum(sums) * set(plan.gradient_factor));
   }
@@ -425,8 +431,7 @@ inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUni
   for (int64_t i = 0; plan.dq && i < query.rows; ++i) {
     float* row = query.dq + i * query.dq_row;
     if (plan.q_turn.cosine) turn_row(plan.q_turn, plan.q_turn.at(b, i0 + i), true, row);
-    float* out = plan.dq.at(b, h, i0 + i);
-    for (int64_t c = 0; out != row && c < plan.D; ++c) out[c] = row[c];
+    if (plan.bf16 || row != plan.dq.at(b, h, i0 + i)) write_row(row, plan.D, 1, plan.dq, b, h, i0 + i);
   }
   if (plan.value_rows.gradient && plan.value_rows.panel && plan.K > 0) {
     add_sides(plan.value_rows, query.rows, query.value_sides, query.value_sums);
@@ -495,14 +500,14 @@ inline void backward_part(const Plan& plan, BackwardScratch& s, const KeyUnit& u
 // What the next key head will read and write.
 inline void look_ahead(const Plan& plan, int64_t b, int64_t hk, Ahead& ahead) {
   const int64_t h = hk * plan.group;
-  ahead.add(plan.k.at(b, hk, 0), plan.k.row, plan.K, plan.D);
-  ahead.add(plan.v.at(b, hk, 0), plan.v.row, plan.K, plan.Dv);
-  ahead.add(plan.q.at(b, h, 0), plan.q.row, plan.Q, plan.D);
-  ahead.add(plan.dout.at(b, h, 0), plan.dout.row, plan.Q, plan.Dv);
-  ahead.add(plan.out_in.at(b, h, 0), plan.out_in.row, plan.Q, plan.Dv);
-  if (plan.dq) ahead.add(plan.dq.at(b, h, 0), plan.dq.row, plan.Q, plan.D);
-  if (plan.dv) ahead.add(plan.dv.at(b, hk, 0), plan.dv.row, plan.K, plan.Dv);
-  if (plan.dk) ahead.add(plan.dk.at(b, hk, 0), plan.dk.row, plan.K, plan.D);
+  ahead.add(plan.k, b, hk, plan.K, plan.D);
+  ahead.add(plan.v, b, hk, plan.K, plan.Dv);
+  ahead.add(plan.q, b, h, plan.Q, plan.D);
+  ahead.add(plan.dout, b, h, plan.Q, plan.Dv);
+  ahead.add(plan.out_in, b, h, plan.Q, plan.Dv);
+  ahead.add(plan.dq, b, h, plan.Q, plan.D);
+  ahead.add(plan.dv, b, hk, plan.K, plan.Dv);
+  ahead.add(plan.dk, b, hk, plan.K, plan.D);
 }
 
 // The end of a key head: gradients through k . rows, back through the rotation, out.
@@ -538,13 +543,15 @@ inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& uni
       if (dk) {
         float* row = dk + j * unit.dk_row;
         if (plan.k_turn.cosine) turn_row(plan.k_turn, plan.k_turn.at(unit.b, j0 + j), true, row);
-        float* out = plan.dk.at(unit.b, unit.hk, j0 + j);
-        for (int64_t c = 0; out != row && c < plan.D; ++c) out[c] = row[c];
+        if (plan.bf16 || row != plan.dk.at(unit.b, unit.hk, j0 + j)) {
+          write_row(row, plan.D, 1, plan.dk, unit.b, unit.hk, j0 + j);
+        }
       }
       if (dv) {
         const float* row = dv + j * unit.dv_row;
-        float* out = plan.dv.at(unit.b, unit.hk, j0 + j);
-        for (int64_t c = 0; out != row && c < plan.Dv; ++c) out[c] = row[c];
+        if (plan.bf16 || row != plan.dv.at(unit.b, unit.hk, j0 + j)) {
+          write_row(row, plan.Dv, 1, plan.dv, unit.b, unit.hk, j0 + j);
+        }
       }
     }
   }

@@ -180,7 +180,7 @@ void check_rotation(Check& check, const Rotation& rotation, int64_t D) {
 }
 
 template <class T>
-void check_terms(Check& check, const Inputs<T>& in, const Terms<T>& terms) {
+void check_terms(Check& check, const Inputs<T>& in, const Terms<Real<T>>& terms) {
   const int64_t H = in.q.shape[1], D = in.q.shape[3], Dv = in.v.shape[3];
   if (const auto& term = terms.number) {
     check_table(check, "terms.number", term->table, H, 1);
@@ -291,7 +291,7 @@ void check_apart(Check& check, const std::vector<Named>& written, const std::vec
 }  // namespace
 
 template <class T>
-Problem resolve(const Inputs<T>& in, const Terms<T>& terms, const Options& options) {
+Problem resolve(const Inputs<T>& in, const Terms<Real<T>>& terms, const Options& options) {
   Problem p;
   p.B = in.q.shape[0], p.H = in.q.shape[1], p.Q = in.q.shape[2], p.D = in.q.shape[3];
   p.Hk = in.k.shape[1], p.K = in.k.shape[2], p.Dv = in.v.shape[3];
@@ -317,7 +317,7 @@ Problem resolve(const Inputs<T>& in, const Terms<T>& terms, const Options& optio
 }
 
 template <class T>
-void check_forward(const Inputs<T>& in, const Terms<T>& terms, const Options& options,
+void check_forward(const Inputs<T>& in, const Terms<Real<T>>& terms, const Options& options,
                    const Outputs<T>& outputs) {
   Check check("attention forward");
   check_inputs(check, in);
@@ -340,7 +340,7 @@ void check_forward(const Inputs<T>& in, const Terms<T>& terms, const Options& op
 }
 
 template <class T>
-void check_backward(const Inputs<T>& in, const Terms<T>& terms, const Options& options,
+void check_backward(const Inputs<T>& in, const Terms<Real<T>>& terms, const Options& options,
                     const Outputs<const T>& outputs, View<const T, 4> out_gradient,
                     const Gradients<T>& gradients) {
   Check check("attention backward");
@@ -387,7 +387,7 @@ Span span_of(const Inputs<T>& in, const Options& options) {
   Check check("attention span");
   check_inputs(check, in);
   check.done();
-  const Problem p = resolve(in, Terms<T>(), options);
+  const Problem p = resolve(in, Terms<Real<T>>(), options);
   Span span;
   bool found = false;
   for (int64_t b = 0; b < p.B; ++b) {
@@ -417,18 +417,25 @@ Span span_of(const Inputs<T>& in, const Options& options) {
 }
 
 template Problem resolve(const Inputs<float>&, const Terms<float>&, const Options&);
+template Problem resolve(const Inputs<Bf16>&, const Terms<float>&, const Options&);
 template Problem resolve(const Inputs<double>&, const Terms<double>&, const Options&);
 template Problem resolve(const Inputs<std::complex<double>>&, const Terms<std::complex<double>>&,
                          const Options&);
 template Span span_of(const Inputs<float>&, const Options&);
+template Span span_of(const Inputs<Bf16>&, const Options&);
 template Span span_of(const Inputs<double>&, const Options&);
 template void check_forward(const Inputs<float>&, const Terms<float>&, const Options&,
                             const Outputs<float>&);
+template void check_forward(const Inputs<Bf16>&, const Terms<float>&, const Options&,
+                            const Outputs<Bf16>&);
 template void check_forward(const Inputs<double>&, const Terms<double>&, const Options&,
                             const Outputs<double>&);
 template void check_backward(const Inputs<float>&, const Terms<float>&, const Options&,
                              const Outputs<const float>&, View<const float, 4>,
                              const Gradients<float>&);
+template void check_backward(const Inputs<Bf16>&, const Terms<float>&, const Options&,
+                             const Outputs<const Bf16>&, View<const Bf16, 4>,
+                             const Gradients<Bf16>&);
 template void check_backward(const Inputs<double>&, const Terms<double>&, const Options&,
                              const Outputs<const double>&, View<const double, 4>,
                              const Gradients<double>&);

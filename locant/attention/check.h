@@ -38,19 +38,19 @@ struct Problem {
  private:
   std::vector<int64_t> storage_;
   template <class T>
-  friend Problem resolve(const Inputs<T>&, const Terms<T>&, const Options&);
+  friend Problem resolve(const Inputs<T>&, const Terms<Real<T>>&, const Options&);
 };
 
-// Sizes, positions and scale of a call, unchecked. T: float, double, std::complex<double>.
+// Sizes, positions and scale of a call, unchecked. T: float, Bf16, double, std::complex<double>.
 template <class T>
-Problem resolve(const Inputs<T>& inputs, const Terms<T>& terms, const Options& options);
+Problem resolve(const Inputs<T>& inputs, const Terms<Real<T>>& terms, const Options& options);
 
-// Throw std::invalid_argument with every reason at once. T: float, double.
+// Throw std::invalid_argument with every reason at once. T: float, Bf16, double.
 template <class T>
-void check_forward(const Inputs<T>& inputs, const Terms<T>& terms, const Options& options,
+void check_forward(const Inputs<T>& inputs, const Terms<Real<T>>& terms, const Options& options,
                    const Outputs<T>& outputs);
 template <class T>
-void check_backward(const Inputs<T>& inputs, const Terms<T>& terms, const Options& options,
+void check_backward(const Inputs<T>& inputs, const Terms<Real<T>>& terms, const Options& options,
                     const Outputs<const T>& outputs, View<const T, 4> out_gradient,
                     const Gradients<T>& gradients);
 

@@ -41,8 +41,8 @@ inline size_t cut_forward(const Plan& plan, ForwardScratch& s, char* memory) {
   Cutter cutter{memory};
   s.keys = KeyStore();
   s.keys.tiles = plan.chunk_tiles;
-  s.keys.copy_k = plan.k_turn.cosine || plan.keys_hidden;
-  s.keys.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden;
+  s.keys.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.bf16;
+  s.keys.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.bf16;
   const int64_t chunk = plan.chunk_tiles * kTile;
   s.keys.packed = cutter.cut<uint8_t>(plan.chunk_tiles);
   s.keys.kt = cutter.cut<float>(chunk * plan.D);
@@ -98,10 +98,10 @@ inline QueryRows load_queries(const Plan& plan, int64_t b, int64_t h, int64_t qt
   const int64_t i0 = qt * kTile, rows = at_most(kTile, plan.Q - i0);
   QueryRows q;
   q.plain = q.bias = Left{plan.q.at(b, h, i0), plan.q.row, 1};
-  if (plan.q_turn.cosine || (whole_vectors && plan.D % kLanes != 0)) {
+  if (plan.q_turn.cosine || plan.bf16 || (whole_vectors && plan.D % kLanes != 0)) {
     for (int64_t i = 0; i < rows; ++i) {
       float* row = plain + i * plan.width;
-      copy_row(plan.q.at(b, h, i0 + i), plan.D, row, plan.width);
+      read_row(plan.q, b, h, i0 + i, plan.D, row, plan.width);
       if (plan.q_turn.cosine) turn_row(plan.q_turn, plan.q_turn.at(b, i0 + i), false, row);
     }
     q.plain = q.bias = Left{plain, plan.width, 1};
@@ -242,15 +242,9 @@ inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, cons
     store(lse, select(masked, set(-__builtin_inff()), log_sum));
     for (int64_t l = 0; l < n; ++l) {
       const int64_t i = i0 + r0 + l;
-      const Vec factor = set(inverse[l]);
-      const float* in = state.out + (r0 + l) * plan.value_width;
-      float* out = plan.out.at(b, h, i);
-      int64_t c = 0;
-      if (state.fresh) {
-        for (; c < plan.Dv; ++c) out[c] = 0;
-      }
-      for (; c + kLanes <= plan.Dv; c += kLanes) store(out + c, load(in + c) * factor);
-      if (c < plan.Dv) store_first(out + c, load(in + c) * factor, static_cast<int>(plan.Dv - c));
+      float* row = state.out + (r0 + l) * plan.value_width;
+      if (state.fresh) clear(row, plan.value_width);
+      write_row(row, plan.Dv, inverse[l], plan.out, b, h, i);
       if (plan.lse) plan.lse[b * plan.lse_batch + h * plan.lse_head + i * plan.lse_row] = lse[l];
     }
   }
@@ -281,10 +275,10 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) 
   Ahead ahead;
   if (part.next_b >= 0) {
     const int64_t nb = part.next_b, nh = part.next_h, nk = nh / plan.group;
-    ahead.add(plan.k.at(nb, nk, 0), plan.k.row, plan.K, plan.D);
-    ahead.add(plan.q.at(nb, nh, 0), plan.q.row, plan.Q, plan.D);
-    ahead.add(plan.v.at(nb, nk, 0), plan.v.row, plan.K, plan.Dv);
-    ahead.add(plan.out.at(part.b, part.h, 0), plan.out.row, plan.Q, plan.Dv);
+    ahead.add(plan.k, nb, nk, plan.K, plan.D);
+    ahead.add(plan.q, nb, nh, plan.Q, plan.D);
+    ahead.add(plan.v, nb, nk, plan.K, plan.Dv);
+    ahead.add(plan.out, part.b, part.h, plan.Q, plan.Dv);
   }
   Ahead* const soon = ahead.count ? &ahead : nullptr;
   int64_t chunk = 0;

@@ -97,7 +97,7 @@ void sum_key_numbers(const Plan& plan, const View<float, 3>& out) {
 
 }  // namespace
 
-void open_gradients(Plan& plan, const Gradients<float>& gradients, Arrays& arrays) {
+void open_gradients(Plan& plan, const TableGradients& gradients, Arrays& arrays) {
   const int64_t units = plan.B * plan.H;
   if (gradients.number_per_key && plan.key_numbers) {
     plan.dkey_numbers = zeros<float>(units * plan.k_places.padded, arrays);
@@ -117,7 +117,7 @@ void open_gradients(Plan& plan, const Gradients<float>& gradients, Arrays& array
   if (plan.content_bias && terms->content_bias) plan.dcontent = zeros<float>(units * plan.width, arrays);
 }
 
-void sum_gradients(const Plan& plan, const Gradients<float>& gradients, Executor& executor) {
+void sum_gradients(const Plan& plan, const TableGradients& gradients, Executor& executor) {
   if (plan.dkey_numbers) sum_key_numbers(plan, gradients.number_per_key);
   Terms<float>* terms = gradients.terms;
   if (!terms) return;

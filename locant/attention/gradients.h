@@ -7,10 +7,16 @@
 
 namespace locant::attention {
 
+// The gradients that are tables or numbers: floats whatever the inputs are. Empty, null: not wanted.
+struct TableGradients {
+  View<float, 3> number_per_key;
+  Terms<float>* terms = nullptr;
+};
+
 // Allocates and clears what the units add to.
-void open_gradients(Plan& plan, const Gradients<float>& gradients, Arrays& arrays);
+void open_gradients(Plan& plan, const TableGradients& gradients, Arrays& arrays);
 
 // After all units are done.
-void sum_gradients(const Plan& plan, const Gradients<float>& gradients, Executor& executor);
+void sum_gradients(const Plan& plan, const TableGradients& gradients, Executor& executor);
 
 }  // namespace locant::attention

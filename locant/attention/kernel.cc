@@ -59,13 +59,14 @@ int64_t part_tiles(const Plan& plan, int threads) {
 
 }  // namespace
 
-void kernel_forward(const KernelCall& call, const Outputs<float>& outputs, Workspace& workspace,
+template <class T>
+void kernel_forward(const KernelCall<T>& call, const Outputs<T>& outputs, Workspace& workspace,
                     Executor& executor) {
   const KernelSet& set = kernel_set();
   Arrays arrays(workspace);
   Plan plan = prepare(call, set.lanes, false, arrays);
   if (plan.B == 0 || plan.Q == 0) return;
-  plan.out = {outputs.out.data, outputs.out.stride[0], outputs.out.stride[1], outputs.out.stride[2]};
+  plan.out = array_of(outputs.out);
   plan.lse = outputs.lse.data;
   plan.lse_batch = outputs.lse.stride[0];
   plan.lse_head = outputs.lse.stride[1];
@@ -131,11 +132,6 @@ KeyUnit unit_of(const Plan& plan, const KeyGradients& memory, int64_t index, int
   return unit;
 }
 
-template <class T>
-Rows<T> rows_or_none(const View<T, 4>& view) {
-  return {view.data, view.stride[0], view.stride[1], view.stride[2]};
-}
-
 // Query tiles that go over the keys together. Sums do not depend on it.
 int64_t backward_part_tiles(const Plan& plan, bool whole) {
   constexpr int64_t kWide = 1024;  // numbers a row: with more of them, the windows of one tile fill the cache
@@ -156,23 +152,25 @@ bool pairs_add_alone(const Plan& plan) {
 
 }  // namespace
 
-void kernel_backward(const KernelCall& call, const Outputs<const float>& outputs,
-                     View<const float, 4> out_gradient, const Gradients<float>& gradients,
+template <class T>
+void kernel_backward(const KernelCall<T>& call, const Outputs<const T>& outputs,
+                     View<const T, 4> out_gradient, const Gradients<T>& gradients,
                      Workspace& workspace, Executor& executor) {
   const KernelSet& set = kernel_set();
   Arrays arrays(workspace);
   Plan plan = prepare(call, set.lanes, true, arrays);
-  plan.out_in = rows_or_none(outputs.out);
-  plan.dout = rows_or_none(out_gradient);
+  plan.out_in = array_of(outputs.out);
+  plan.dout = array_of(out_gradient);
   plan.lse_in = outputs.lse.data;
   plan.lse_batch = outputs.lse.stride[0];
   plan.lse_head = outputs.lse.stride[1];
   plan.lse_row = outputs.lse.stride[2];
-  plan.dq = rows_or_none(gradients.q);
-  plan.dk = rows_or_none(gradients.k);
-  plan.dv = rows_or_none(gradients.v);
+  plan.dq = array_of(gradients.q);
+  plan.dk = array_of(gradients.k);
+  plan.dv = array_of(gradients.v);
   plan.wait = [] { std::this_thread::yield(); };
-  open_gradients(plan, gradients, arrays);
+  const TableGradients tables{gradients.number_per_key, gradients.terms};
+  open_gradients(plan, tables, arrays);
   transpose_panels(set, plan, true, executor);
 
   // Key heads are shared out whole while there are enough of them, otherwise query tile by query
@@ -183,8 +181,10 @@ void kernel_backward(const KernelCall& call, const Outputs<const float>& outputs
                      pairs_add_alone(plan);
   const int64_t slots = whole ? threads : units;
   KeyGradients memory;
-  if (plan.dk && plan.D % set.lanes != 0) memory.dk = arrays.take<float>(slots * plan.K * plan.width);
-  if (plan.dv && plan.Dv % set.lanes != 0) {
+  if (plan.dk && (plan.bf16 || plan.D % set.lanes != 0)) {
+    memory.dk = arrays.take<float>(slots * plan.K * plan.width);
+  }
+  if (plan.dv && (plan.bf16 || plan.Dv % set.lanes != 0)) {
     memory.dv = arrays.take<float>(slots * plan.K * plan.value_width);
   }
   int64_t dk_rows_size = 0;
@@ -229,7 +229,14 @@ void kernel_backward(const KernelCall& call, const Outputs<const float>& outputs
       set.finish_keys(plan, unit_of(plan, memory, index, index), scratch_of(worker));
     });
   }
-  sum_gradients(plan, gradients, executor);
+  sum_gradients(plan, tables, executor);
 }
+
+template void kernel_forward(const KernelCall<float>&, const Outputs<float>&, Workspace&, Executor&);
+template void kernel_forward(const KernelCall<Bf16>&, const Outputs<Bf16>&, Workspace&, Executor&);
+template void kernel_backward(const KernelCall<float>&, const Outputs<const float>&, View<const float, 4>,
+                              const Gradients<float>&, Workspace&, Executor&);
+template void kernel_backward(const KernelCall<Bf16>&, const Outputs<const Bf16>&, View<const Bf16, 4>,
+                              const Gradients<Bf16>&, Workspace&, Executor&);
 
 }  // namespace locant::attention

@@ -1,4 +1,4 @@
-// The fast f32 path, below the checks of attention.cc. Internal: not installed.
+// The fast path for float and bf16, below the checks of attention.cc. Internal: not installed.
 // Picks the body compiled for simd::chosen() (simd/dispatch.h).
 #pragma once
 
@@ -7,10 +7,11 @@
 namespace locant::attention {
 
 // One checked call. Nothing here may be wrong any more: the kernel only has debug asserts.
+template <class T>
 struct KernelCall {
   // q, k, v with last stride 1; q_positions and k_positions are always given ([B or 1, Q] and
   // [B or 1, K], last stride 1); number_per_key may be empty, any strides.
-  Inputs<float> inputs;
+  Inputs<T> inputs;
   const Terms<float>* terms = nullptr;  // checked against the shapes: widths, heads, row numbers
   bool causal = false;
   Window window;       // negative: unlimited
@@ -18,13 +19,15 @@ struct KernelCall {
   double softcap = 0;  // none when 0
 };
 
-// Writes out and, where it is given, lse.
-void kernel_forward(const KernelCall& call, const Outputs<float>& outputs, Workspace& workspace,
+// Writes out and, where it is given, lse. T: float, Bf16.
+template <class T>
+void kernel_forward(const KernelCall<T>& call, const Outputs<T>& outputs, Workspace& workspace,
                     Executor& executor);
 
 // Overwrites what is given in `gradients`.
-void kernel_backward(const KernelCall& call, const Outputs<const float>& outputs,
-                     View<const float, 4> out_gradient, const Gradients<float>& gradients,
+template <class T>
+void kernel_backward(const KernelCall<T>& call, const Outputs<const T>& outputs,
+                     View<const T, 4> out_gradient, const Gradients<T>& gradients,
                      Workspace& workspace, Executor& executor);
 
 }  // namespace locant::attention

@@ -62,6 +62,36 @@ inline void copy_row(const float* in, int64_t width, float* out, int64_t padded)
   for (; c < padded; c += kLanes) store(out + c, zero());
 }
 
+// Row r of (b, h) of an array of the caller, as floats.
+inline void read_row(const ReadArray& in, int64_t b, int64_t h, int64_t r, int64_t width, float* out,
+                     int64_t padded) {
+  if (!in.bf16) return copy_row(in.at(b, h, r), width, out, padded);
+  const uint16_t* row = in.bf16.at(b, h, r);
+  int64_t c = 0;
+  for (; c + kLanes <= width; c += kLanes) store(out + c, load_bf16(row + c));
+  if (c < width) {
+    store(out + c, load_first_bf16(row + c, static_cast<int>(width - c)));
+    c += kLanes;
+  }
+  for (; c < padded; c += kLanes) store(out + c, zero());
+}
+
+// row[0 .. width) times `factor` to row r of (b, h) of an array of the caller.
+inline void write_row(const float* row, int64_t width, float factor, const WrittenArray& to, int64_t b,
+                      int64_t h, int64_t r) {
+  const Vec x = set(factor);
+  int64_t c = 0;
+  if (to.bf16) {
+    uint16_t* out = to.bf16.at(b, h, r);
+    for (; c + kLanes <= width; c += kLanes) store_bf16(out + c, load(row + c) * x);
+    if (c < width) store_first_bf16(out + c, load(row + c) * x, static_cast<int>(width - c));
+  } else {
+    float* out = to.at(b, h, r);
+    for (; c + kLanes <= width; c += kLanes) store(out + c, load(row + c) * x);
+    if (c < width) store_first(out + c, load(row + c) * x, static_cast<int>(width - c));
+  }
+}
+
 inline void clear(float* out, int64_t n) {
   int64_t c = 0;
   for (; c + kLanes <= n; c += kLanes) store(out + c, zero());
@@ -137,7 +167,7 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
         clear(row, plan.width);
         continue;
       }
-      copy_row(plan.k.at(b, hk, j0 + j), plan.D, row, plan.width);
+      read_row(plan.k, b, hk, j0 + j, plan.D, row, plan.width);
       if (plan.k_turn.cosine) turn_row(plan.k_turn, plan.k_turn.at(b, j0 + j), false, row);
     }
   }
@@ -151,7 +181,7 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
       if (j >= keys || hidden(plan, b, h, j0 + j)) {
         clear(row, plan.value_width);
       } else {
-        copy_row(plan.v.at(b, hk, j0 + j), plan.Dv, row, plan.value_width);
+        read_row(plan.v, b, hk, j0 + j, plan.Dv, row, plan.value_width);
       }
     }
   }

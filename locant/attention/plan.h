@@ -31,6 +31,15 @@ struct Rows {
   LOCANT_PLAN_INLINE explicit operator bool() const { return data != nullptr; }
 };
 
+// An array of the caller: of floats, or of bf16 numbers, which then stand in `bf16`.
+template <class Float, class Half>
+struct Array : Rows<Float> {
+  Rows<Half> bf16;
+  LOCANT_PLAN_INLINE explicit operator bool() const { return this->data || bf16.data; }
+};
+using ReadArray = Array<const float, const uint16_t>;
+using WrittenArray = Array<float, uint16_t>;
+
 // What masks and terms need to know of the positions in a tile of tokens.
 struct TileSpan {
   int32_t min = 0, max = 0;
@@ -127,11 +136,13 @@ struct Plan {
   int64_t group = 1;                // query heads of a key head
   int64_t width = 0, value_width = 0;  // D and Dv rounded up to whole vectors
 
-  Rows<const float> q, k, v;
-  Rows<float> out;
+  ReadArray q, k, v;
+  WrittenArray out;
   float* lse = nullptr;  // strides as below; null: not wanted
   const float* lse_in = nullptr;
   int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
+
+  bool bf16 = false;  // these and their gradients are bf16: rows are widened before and rounded after
 
   Places q_places, k_places;
   int64_t left = 0, right = 0;  // kept: p_i - left <= p_j <= p_i + right
@@ -160,8 +171,8 @@ struct Plan {
 
   // Backward only. Gradients of tables are kept for each unit of work (b, h) and summed up in order
   // at the end; the terms hold those of theirs. Null: not wanted.
-  Rows<const float> out_in, dout;
-  Rows<float> dq, dk, dv;
+  ReadArray out_in, dout;
+  WrittenArray dq, dk, dv;
   float gradient_factor = 1;      // folded into the packed values: dS carries it, that is the scale
   float inside_factor = 1;        // what the gradient inside the scale lacks of it
   float* dcontent = nullptr;      // [B * H][width]

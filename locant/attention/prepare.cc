@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "locant/attention/rotate.h"
 
@@ -19,11 +20,6 @@ constexpr int64_t kMostColumns = 16384;
 constexpr int64_t kMostPackedRows = int64_t{64} << 20;  // bytes of k . rows that a worker keeps
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-template <class T>
-Rows<T> rows_of(const View<T, 4>& view) {
-  return {view.data, view.stride[0], view.stride[1], view.stride[2]};
-}
 
 struct Extremes {
   int64_t low = 0, high = 0;
@@ -320,8 +316,9 @@ bool same_positions(const Plan& plan) {
 
 }  // namespace
 
-Plan prepare(const KernelCall& call, int lanes, bool backward, Arrays& arrays) {
-  const Inputs<float>& in = call.inputs;
+template <class T>
+Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays) {
+  const Inputs<T>& in = call.inputs;
   const Terms<float>& terms = *call.terms;
   Plan plan;
   plan.B = in.q.shape[0];
@@ -334,9 +331,10 @@ Plan prepare(const KernelCall& call, int lanes, bool backward, Arrays& arrays) {
   plan.group = plan.H / plan.Hk;
   plan.width = round_up(plan.D, lanes);
   plan.value_width = round_up(plan.Dv, lanes);
-  plan.q = rows_of(in.q);
-  plan.k = rows_of(in.k);
-  plan.v = rows_of(in.v);
+  plan.q = array_of(in.q);
+  plan.k = array_of(in.k);
+  plan.v = array_of(in.v);
+  plan.bf16 = std::is_same_v<T, Bf16>;
 
   plan.simple = true;
   plan.q_places = place(in.q_positions, plan.B, plan.Q, arrays, plan.simple);
@@ -400,5 +398,8 @@ Plan prepare(const KernelCall& call, int lanes, bool backward, Arrays& arrays) {
   }
   return plan;
 }
+
+template Plan prepare(const KernelCall<float>&, int, bool, Arrays&);
+template Plan prepare(const KernelCall<Bf16>&, int, bool, Arrays&);
 
 }  // namespace locant::attention

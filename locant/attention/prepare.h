@@ -25,8 +25,25 @@ class Arrays {
   int slot_ = kFirstSlot;
 };
 
+// The caller's array in a plan; an empty view gives none.
+inline ReadArray array_of(const View<const float, 4>& view) {
+  return {{view.data, view.stride[0], view.stride[1], view.stride[2]}, {}};
+}
+inline WrittenArray array_of(const View<float, 4>& view) {
+  return {{view.data, view.stride[0], view.stride[1], view.stride[2]}, {}};
+}
+inline ReadArray array_of(const View<const Bf16, 4>& view) {
+  const auto* bits = reinterpret_cast<const uint16_t*>(view.data);
+  return {{}, {bits, view.stride[0], view.stride[1], view.stride[2]}};
+}
+inline WrittenArray array_of(const View<Bf16, 4>& view) {
+  auto* bits = reinterpret_cast<uint16_t*>(view.data);
+  return {{}, {bits, view.stride[0], view.stride[1], view.stride[2]}};
+}
+
 // lanes: floats in a vector of the set in use. Panels of row terms (RowsTerm::panel) are allocated
 // and still empty: the kernel transposes them.
-Plan prepare(const KernelCall& call, int lanes, bool backward, Arrays& arrays);
+template <class T>
+Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays);
 
 }  // namespace locant::attention

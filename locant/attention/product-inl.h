@@ -92,9 +92,20 @@ struct Ahead {
   int count = 0, now = 0;
   int64_t row = 0, line = 0;
 
-  void add(const float* data, int64_t stride, int64_t rows, int64_t width) {
-    if (!data || rows <= 0) return;
-    arrays[count++] = {reinterpret_cast<const char*>(data), stride * 4, rows, (width * 4 + 63) / 64};
+  // The rows of (b, h) of an array of the plan.
+  template <class Array>
+  void add(const Array& array, int64_t b, int64_t h, int64_t rows, int64_t width) {
+    if (array.bf16) {
+      add(array.bf16.at(b, h, 0), array.bf16.row, rows, width);
+    } else if (array) {
+      add(array.at(b, h, 0), array.row, rows, width);
+    }
+  }
+  template <class T>
+  void add(const T* data, int64_t stride, int64_t rows, int64_t width) {
+    constexpr int64_t kSize = sizeof(T);
+    if (rows <= 0) return;
+    arrays[count++] = {reinterpret_cast<const char*>(data), stride * kSize, rows, (width * kSize + 63) / 64};
   }
   void step() {
     for (int n = 0; n < kLines && now < count; ++n) {

@@ -5,6 +5,8 @@
 //
 //   kLanes, Vec, IVec, Mask            floats in a vector; vectors of f32 and i32; a lane mask
 //   load store set zero iset iota      load_first / store_first touch only the first n lanes
+//   load_bf16 store_bf16 load_first_bf16 store_first_bf16
+//                                      of bf16 numbers: widened; rounded to the nearest, ties to even
 //   fma(a, b, c) = a b + c             max min add (+) sub (-) mul (*)
 //   iload iadd isub imin imax to_float load of i32, arithmetic, conversion
 //   in_band(x, low, width)             low <= x <= low + width, one unsigned comparison

@@ -24,6 +24,31 @@ inline void store(float* p, Vec x) { _mm256_storeu_ps(p, x); }
 inline IVec first(int n) { return _mm256_cmpgt_epi32(iset(n), iota()); }
 inline Vec load_first(const float* p, int n) { return _mm256_maskload_ps(p, first(n)); }
 inline void store_first(float* p, Vec x, int n) { _mm256_maskstore_ps(p, first(n), x); }
+
+inline Vec load_bf16(const uint16_t* p) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+inline void store_bf16(uint16_t* p, Vec x) {
+  const IVec bits = _mm256_castps_si256(x);
+  const IVec odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), iset(1));
+  const IVec nearest = _mm256_add_epi32(bits, _mm256_add_epi32(odd, iset(0x7fff)));
+  const IVec nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  const IVec quiet = _mm256_or_si256(bits, iset(0x400000));
+  const IVec halves = _mm256_srli_epi32(_mm256_blendv_epi8(nearest, quiet, nan), 16);
+  const IVec packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(halves, halves), 0x08);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+}
+inline Vec load_first_bf16(const uint16_t* p, int n) {
+  uint16_t all[kLanes] = {};
+  for (int l = 0; l < n; ++l) all[l] = p[l];
+  return load_bf16(all);
+}
+inline void store_first_bf16(uint16_t* p, Vec x, int n) {
+  uint16_t all[kLanes];
+  store_bf16(all, x);
+  for (int l = 0; l < n; ++l) p[l] = all[l];
+}
 inline IVec iload(const int32_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }

@@ -24,6 +24,30 @@ inline void store(float* p, Vec x) { _mm512_storeu_ps(p, x); }
 inline Mask first(int n) { return static_cast<Mask>((1u << n) - 1); }
 inline Vec load_first(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
 inline void store_first(float* p, Vec x, int n) { _mm512_mask_storeu_ps(p, first(n), x); }
+
+inline Vec widen(__m256i halves) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+inline __m256i round_to_bf16(Vec x) {
+  const __m512i bits = _mm512_castps_si512(x);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i nearest = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  const __m512i whole = _mm512_mask_or_epi32(nearest, nan, bits, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(whole, 16));
+}
+inline Vec load_bf16(const uint16_t* p) {
+  return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline Vec load_first_bf16(const uint16_t* p, int n) {
+  return widen(_mm256_maskz_loadu_epi16(first(n), p));
+}
+inline void store_bf16(uint16_t* p, Vec x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round_to_bf16(x));
+}
+inline void store_first_bf16(uint16_t* p, Vec x, int n) {
+  _mm256_mask_storeu_epi16(p, first(n), round_to_bf16(x));
+}
 inline IVec iload(const int32_t* p) { return _mm512_loadu_si512(p); }
 inline void istore(int32_t* p, IVec x) { _mm512_storeu_si512(p, x); }
 

@@ -34,6 +34,20 @@ inline Vec load_first(const float* p, int n) {
 inline void store_first(float* p, Vec x, int n) {
   for (int l = 0; l < n; ++l) p[l] = x[l];
 }
+
+inline Vec load_first_bf16(const uint16_t* p, int n) {
+  UVec bits = {0, 0, 0, 0};
+  for (int l = 0; l < n; ++l) bits[l] = static_cast<uint32_t>(p[l]) << 16;
+  return (Vec)bits;
+}
+inline Vec load_bf16(const uint16_t* p) { return load_first_bf16(p, kLanes); }
+inline void store_first_bf16(uint16_t* p, Vec x, int n) {
+  const UVec bits = (UVec)x, nan = (UVec)(x != x);
+  const UVec nearest = bits + 0x7fff + ((bits >> 16) & 1);
+  const UVec whole = ((bits | 0x400000) & nan) | (nearest & ~nan);
+  for (int l = 0; l < n; ++l) p[l] = static_cast<uint16_t>(whole[l] >> 16);
+}
+inline void store_bf16(uint16_t* p, Vec x) { store_first_bf16(p, x, kLanes); }
 inline IVec iload(const int32_t* p) {
   IVec x;
   __builtin_memcpy(&x, p, sizeof x);

@@ -3,23 +3,33 @@
 
 #include "locant/attention/check.h"
 #include "locant/attention/reference.h"
+#include "tests/attention/plain_bf16.h"
 #include "tests/attention/sized.h"
 
 namespace locant::test {
 
+// The facts of a call do not depend on the number type: only on shapes, positions and options.
 template <class T>
-Results<T> run_twin(const Call<T>& call, bool with_gradients) {
-  Results<T> results(call);
+attention::Problem problem_of(const Call<T>& call) {
   const attention::Inputs<T> inputs = call.inputs();
-  // The facts of a call do not depend on the number type: only on shapes, positions and options.
   attention::Inputs<double> shapes;
   shapes.q.shape = inputs.q.shape, shapes.k.shape = inputs.k.shape, shapes.v.shape = inputs.v.shape;
   shapes.q_positions = inputs.q_positions, shapes.k_positions = inputs.k_positions;
   Terms<double> factor;
   factor.scale_factor = call.terms.scale_factor;
-  const attention::Problem problem = attention::resolve(shapes, factor, call.options);
+  return attention::resolve(shapes, factor, call.options);
+}
+
+template <class T>
+Results<T> run_twin(const Call<T>& call, bool with_gradients) {
+  Results<T> results(call);
+  const attention::Inputs<T> inputs = call.inputs();
+  const attention::Problem problem = problem_of(call);
   attention::reference::Twin<T> twin(inputs, call.terms, problem);
   twin.forward(results.outputs(call));
+  if constexpr (std::is_same_v<T, Plain>) {
+    for (Plain& x : results.lse) x.value = x.exact;
+  }
   if (with_gradients) {
     twin.backward(read_only(results.outputs(call)), call.out_gradient_view(),
                   results.gradients(call));
@@ -42,6 +52,7 @@ template Results<float> run_twin(const Call<float>&, bool);
 template Results<double> run_twin(const Call<double>&, bool);
 template Results<std::complex<double>> run_twin(const Call<std::complex<double>>&, bool);
 template Results<Sized> run_twin(const Call<Sized>&, bool);
+template Results<Plain> run_twin(const Call<Plain>&, bool);
 template Results<float> run_public(const Call<float>&, Executor&);
 template Results<double> run_public(const Call<double>&, Executor&);
 

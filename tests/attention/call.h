@@ -147,7 +147,8 @@ attention::Outputs<const T> read_only(const attention::Outputs<T>& outputs) {
   return {outputs.out, outputs.lse};
 }
 
-// Forward, and backward if wanted. T: float, double, std::complex<double>, Sized (sized.h).
+// Forward, and backward if wanted. T: float, double, std::complex<double>, Sized (sized.h), Plain
+// (plain_bf16.h).
 template <class T>
 Results<T> run_twin(const Call<T>& call, bool with_gradients = true);
 // The public forward and backward. T: float, double.
