@@ -5,7 +5,9 @@
 //
 // A case is a string such as "b1 h8 q2048 k2048 d64 causal t5 f32 fwd+bwd threads=2":
 //   b batch  h heads  g key heads (default h)  q queries  k keys (default q)  d head size
-//   v value size (default d)  causal  a position scheme as in the registry  fwd | bwd | fwd+bwd
+//   v value size (default d)  causal  a position scheme as in the registry  f32 | bf16
+//   fwd | bwd | fwd+bwd
+// Shares are of the FMA peak, for bf16 of the peak of the bf16 dot product where the set has one.
 // FLOPs are 4 B H Q K D forward, half when causal, backward 2.5 times that; terms are not counted.
 // One thread is measured by its own processor time, so that other programs disturb it less.
 #include <algorithm>
@@ -32,7 +34,7 @@ using namespace locant;
 struct Case {
   std::string text, scheme = "nope";
   int64_t b = 1, h = 8, g = 0, q = 2048, k = 0, d = 64, v = 0;
-  bool causal = false, forward = true, backward = false;
+  bool causal = false, bf16 = false, forward = true, backward = false;
   int threads = 1;
   double flops() const {
     const double pairs = double(b * h * q * k) * (causal ? 0.5 : 1.0);
@@ -49,8 +51,10 @@ Case parse(const std::string& text) {
     const std::string name = word.substr(0, word.find('('));
     if (std::find(names.begin(), names.end(), name) != names.end()) {
       c.scheme = word;
-    } else if (word == "causal" || word == "f32") {
-      c.causal |= word == "causal";
+    } else if (word == "causal") {
+      c.causal = true;
+    } else if (word == "f32" || word == "bf16") {
+      c.bf16 = word == "bf16";
     } else if (word == "fwd" || word == "bwd" || word == "fwd+bwd") {
       c.forward = word != "bwd";
       c.backward = word != "fwd";
@@ -81,13 +85,17 @@ double seconds(bool own_time) {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// One case: arrays, terms, and how to run it with or without them.
+float number_of(double x, float) { return float(x); }
+Bf16 number_of(double x, Bf16) { return to_bf16(float(x)); }
+
+// One case: arrays of T, terms, and how to run it with or without them.
+template <class T>
 class Runner {
  public:
   explicit Runner(const Case& c) : case_(c), random_(1) {
     const auto fill = [&](int64_t n) {
-      std::vector<float> x(static_cast<size_t>(n));
-      for (float& y : x) y = float(random_.normal());
+      std::vector<T> x(static_cast<size_t>(n));
+      for (T& y : x) y = number_of(random_.normal(), T());
       return x;
     };
     q_ = fill(c.b * c.h * c.q * c.d), k_ = fill(c.b * c.g * c.k * c.d), v_ = fill(c.b * c.g * c.k * c.v);
@@ -107,14 +115,14 @@ class Runner {
     const Terms<float>& terms = with_terms ? terms_ : none_;
     Executor& executor = pool_ ? static_cast<Executor&>(*pool_) : serial_;
     const Case& c = case_;
-    const attention::Outputs<float> outputs{{out_.data(), {c.b, c.h, c.q, c.v}},
+    const attention::Outputs<T> outputs{{out_.data(), {c.b, c.h, c.q, c.v}},
                                             {lse_.data(), {c.b, c.h, c.q}}};
     if (forward) attention::forward(in_, terms, options_, outputs, workspace_, executor);
     if (!backward) return;
-    attention::Gradients<float> g;
+    attention::Gradients<T> g;
     g.q = {dq_.data(), in_.q.shape}, g.k = {dk_.data(), in_.k.shape}, g.v = {dv_.data(), in_.v.shape};
     if (with_terms) g.terms = &gradient_;
-    attention::backward<float>(in_, terms, options_, {outputs.out, outputs.lse},
+    attention::backward<T>(in_, terms, options_, {outputs.out, outputs.lse},
                                {dout_.data(), outputs.out.shape}, g, workspace_, executor);
   }
 
@@ -154,10 +162,11 @@ class Runner {
 
   Case case_;
   Random random_;
-  attention::Inputs<float> in_;
+  attention::Inputs<T> in_;
   attention::Options options_;
   Terms<float> terms_, none_, gradient_;
-  std::vector<float> q_, k_, v_, dout_, out_, lse_, dq_, dk_, dv_;
+  std::vector<T> q_, k_, v_, dout_, out_, dq_, dk_, dv_;
+  std::vector<float> lse_;
   attention::Workspace workspace_;
   SerialExecutor serial_;
   std::unique_ptr<ThreadPool> pool_;
@@ -168,12 +177,18 @@ double median(std::vector<double> x) {
   return x[x.size() / 2];
 }
 
+double peak_of(const Case& c) {
+  const double bf16 = c.bf16 ? simd::measure_bf16_peak(simd::chosen(), 0.02) : 0;
+  return bf16 > 0 ? bf16 : simd::measure_fma_peak(simd::chosen(), 0.02);
+}
+
+template <class T>
 void bench(const Case& c, int rounds) {
-  Runner runner(c);
+  Runner<T> runner(c);
   std::vector<double> times, ratios;
   double peak = 0;
   for (int n = 0; n < rounds; ++n) {
-    peak = std::max(peak, simd::measure_fma_peak(simd::chosen(), 0.02));
+    peak = std::max(peak, peak_of(c));
     const double plain = runner.measure(false);
     const double with_terms = runner.measure(true);
     times.push_back(with_terms);
@@ -205,7 +220,7 @@ int main(int argc, char** argv) {
     if (cases.empty()) cases = {parse("fwd"), parse("causal fwd"), parse("bwd"), parse("causal bwd")};
     std::printf("instruction set %s, peak %.1f GF/s a thread\n", std::string(simd::name(simd::chosen())).c_str(),
                 simd::measure_fma_peak(simd::chosen()));
-    for (const Case& c : cases) bench(c, rounds);
+    for (const Case& c : cases) c.bf16 ? bench<Bf16>(c, rounds) : bench<float>(c, rounds);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attention_bench: %s\n", error.what());
     return 2;

@@ -1,4 +1,5 @@
 // The FMA peak of this machine, for every instruction set, on one thread and on all of them.
+// Where there is a dot product of bf16 numbers, its peak too.
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -17,7 +18,11 @@ int main() {
     for (std::thread& worker : workers) worker.join();
     double all = 0;
     for (double peak : each) all += peak;
+    const double bf16 = simd::measure_bf16_peak(set, 0.3);
     std::printf("%-10s f32  1 thread %8.1f GF/s  %d threads %8.1f GF/s\n",
                 std::string(simd::name(set)).c_str(), one, threads, all);
+    if (bf16 > 0) {
+      std::printf("%-10s bf16 1 thread %8.1f GF/s\n", std::string(simd::name(set)).c_str(), bf16);
+    }
   }
 }

@@ -10,4 +10,7 @@ namespace locant::simd {
 // several rounds over about `seconds` (registers only, no memory).
 double measure_fma_peak(Set set, double seconds = 0.1);
 
+// The same for the bf16 dot product, four operations a lane; 0 where `set` has none.
+double measure_bf16_peak(Set set, double seconds = 0.1);
+
 }  // namespace locant::simd
