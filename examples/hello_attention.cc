@@ -5,7 +5,8 @@
 #include <exception>
 #include <vector>
 
-#include "locant/attention/attention.h"
+#include "locant/attention/scheme_call.h"
+#include "locant/position/initial.h"
 #include "locant/position/registry.h"
 
 int main(int argc, char** argv) try {
@@ -22,15 +23,9 @@ int main(int argc, char** argv) try {
   options.causal = true;
 
   const auto scheme = make_scheme(argc > 1 ? argv[1] : "alibi");  // or "rope(base=500000)" ...
-  Call call;
-  call.sizes.heads = H;
-  call.sizes.head_size = D;
-  call.causal = options.causal;
-  const auto span = attention::span_of(inputs, options);
-  call.first_distance = span.first_distance;
-  call.last_distance = span.last_distance;
-  call.length = span.length;
-  const auto terms = cast<float>(lower(*scheme, call, {}));  // {}: this one has learned nothing
+  const Call call = attention::call_of(inputs, options);
+  const InitialParameters learned(*scheme, call.sizes);  // nothing for ALiBi; or your checkpoint's
+  const auto terms = cast<float>(lower(*scheme, call, learned));
 
   attention::Workspace workspace;
   ThreadPool threads(2);

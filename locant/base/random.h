@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <string_view>
 
 namespace locant {
 
@@ -94,5 +95,12 @@ class Random {
   uint64_t draw_ = 0;
   PhiloxCounter words_{};
 };
+
+// The random stream of something that has a name: FNV-1a of it.
+constexpr uint64_t stream_of(std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char byte : name) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+  return hash;
+}
 
 }  // namespace locant

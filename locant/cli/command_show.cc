@@ -3,17 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numbers>
 #include <numeric>
 
 #include "locant/base/check.h"
-#include "locant/base/random.h"
 #include "locant/checkpoint/atomic_file.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/say.h"
-#include "locant/data/corpus.h"
+#include "locant/position/initial.h"
 #include "locant/position/registry.h"
 #include "locant/study/distance_view.h"
 #include "locant/study/heatmap.h"
@@ -55,25 +53,14 @@ Shown examine(const ShowArguments& args) {
   scheme->check();
   const Sizes sizes{1, args.heads, args.head_size, args.heads * args.head_size, 0};
   // What is learned, as a model would begin with it.
-  std::map<std::string, std::vector<double>> numbers;
-  Parameters parameters;
-  for (const ParameterSpec& spec : scheme->learn(sizes)) {
-    Random random(0, fnv1a(spec.name));
-    std::vector<double>& array = numbers[spec.name];
-    array.resize(static_cast<size_t>(spec.size()));
-    for (double& x : array) {
-      if (spec.init == ParameterSpec::Init::kNormal) x = spec.scale * random.normal();
-      if (spec.init == ParameterSpec::Init::kUniform) x = spec.low + (spec.high - spec.low) * random.uniform();
-    }
-    parameters.add(spec.name, array.data());
-  }
+  const InitialParameters parameters(*scheme, sizes);
   Shown shown;
   shown.specification = specification(*scheme);
   shown.length = args.length;
   shown.heads = args.heads;
   shown.causal = !args.full;
   shown.width = sizes.width;
-  shown.learns = !numbers.empty();
+  shown.learns = !parameters.empty();
   const int64_t reach = args.length - 1;
   shown.terms = study::terms_of(*scheme, sizes, parameters, 0, shown.causal, -reach, shown.causal ? 0 : reach);
   if (scheme->embeds()) {

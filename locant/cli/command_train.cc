@@ -26,6 +26,9 @@ struct TrainArguments {
 };
 
 int train_action(TrainArguments args) {
+  if (args.model.length < 2) {
+    fail("train", "--length must be at least 2 (at one token there is no distance), got ", args.model.length);
+  }
   const Corpus corpus = load_corpus(args.corpus);
   require_length(corpus, args.model.length, 1);
   args.model.vocabulary = static_cast<int64_t>(corpus.vocabulary.size());

@@ -21,22 +21,9 @@
 #include <span>
 #include <vector>
 
+#include "locant/base/text_window.h"
+
 namespace locant {
-
-// The model reads tokens [start, start + length); its output at place p predicts token start + p
-// + 1. The outputs at places [first_target, first_target + n_targets) count.
-struct Window {
-  int64_t start = 0;
-  int64_t length = 0;
-  int64_t first_target = 0;
-  int64_t n_targets = 0;
-
-  // Index in the text of the t-th counted target, and how many tokens are read before it.
-  int64_t target(int64_t t) const { return start + first_target + t + 1; }
-  int64_t context(int64_t t) const { return first_target + t + 1; }
-
-  bool operator==(const Window&) const = default;
-};
 
 // The test lengths as multiples of L.
 inline constexpr std::array<double, 6> kTestRatios = {1, 1.5, 2, 4, 8, 16};

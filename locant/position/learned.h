@@ -18,6 +18,7 @@ class Learned final : public Scheme {
   void check() const override;
   void fit(int64_t train_length, double embedding_deviation) override;
   int64_t table_length() const override { return rows - first_row; }
+  bool repeats_last_row() const override { return beyond == Beyond::kRepeat; }
   bool embeds() const override { return true; }
   // Throws std::invalid_argument for a position outside [0, table_length()).
   void embed(const int64_t* positions, int64_t n, const Sizes& sizes, const Parameters& parameters,

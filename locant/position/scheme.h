@@ -117,6 +117,8 @@ class Scheme {
   // Largest position + 1 that the scheme has rows for, -1 if it has no end. Beyond it embed() throws
   // (an evaluation may repeat the last row instead, and says so).
   virtual int64_t table_length() const { return -1; }
+  // Whether positions beyond that take the last row instead.
+  virtual bool repeats_last_row() const { return false; }
   // Variants worth testing when a model trained at `original` reads factor x original tokens.
   virtual std::vector<Variant> test_time_variants(double factor, int64_t original) const {
     (void)factor, (void)original;

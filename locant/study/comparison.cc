@@ -91,10 +91,10 @@ double flops_per_token(const Settings& s, int64_t vocabulary) {
 }
 
 // About 8000 targets of the validation part in windows of the training length.
-std::vector<EvaluationWindow> validation_sample(const Corpus& corpus, const Settings& s) {
+std::vector<Window> validation_sample(const Corpus& corpus, const Settings& s) {
   const auto n_tokens = static_cast<int64_t>(corpus.validation().size());
   const int64_t count = std::max<int64_t>(1, std::min<int64_t>(8192, n_tokens - 1) / s.train_length);
-  std::vector<EvaluationWindow> windows;
+  std::vector<Window> windows;
   for (int64_t n = 0; n < count; ++n) {
     windows.push_back({n * s.train_length, s.train_length, 0, s.train_length});
   }

@@ -8,7 +8,7 @@
 namespace locant::study {
 namespace {
 
-std::vector<EvaluationWindow> windows_of(const char* protocol, const Settings& settings,
+std::vector<Window> windows_of(const char* protocol, const Settings& settings,
                                          int64_t n_tokens, int64_t length) {
   const int64_t L = settings.train_length;
   std::vector<Window> windows;
@@ -22,9 +22,7 @@ std::vector<EvaluationWindow> windows_of(const char* protocol, const Settings& s
     const int64_t budget = target_budget(n_tokens, L, settings.targets_sliding);
     windows = sliding_windows(n_tokens, length, std::max<int64_t>(1, L / 2), budget);
   }
-  std::vector<EvaluationWindow> list;
-  for (const Window& w : windows) list.push_back({w.start, w.length, w.first_target, w.n_targets});
-  return list;
+  return windows;
 }
 
 }  // namespace

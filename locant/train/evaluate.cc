@@ -23,7 +23,7 @@ constexpr int64_t kLine = 16;
 // Windows of one length that are read together, and where their losses go.
 struct Group {
   int64_t length = 0;
-  std::vector<const EvaluationWindow*> windows;
+  std::vector<const Window*> windows;
   std::vector<float*> losses;  // a window
 };
 
@@ -35,7 +35,7 @@ struct Rows {
 std::vector<Rows> wanted_rows(const Group& group) {
   std::vector<Rows> joined;
   for (size_t w = 0; w < group.windows.size(); ++w) {
-    const EvaluationWindow& window = *group.windows[w];
+    const Window& window = *group.windows[w];
     if (window.n_targets == 0) continue;
     const int64_t first = static_cast<int64_t>(w) * group.length + window.first_target;
     if (!joined.empty() && joined.back().first + joined.back().size == first) {
@@ -70,7 +70,7 @@ class Reader {
     const int64_t rows = batch * length, width = config_.width;
     int64_t first_query = length;  // no window of the group wants anything before
     for (int64_t w = 0; w < batch; ++w) {
-      const EvaluationWindow& window = *group.windows[static_cast<size_t>(w)];
+      const Window& window = *group.windows[static_cast<size_t>(w)];
       std::copy_n(text.begin() + window.start, length, tokens_.begin() + w * length);
       if (window.n_targets > 0) first_query = std::min(first_query, window.first_target);
     }
@@ -149,7 +149,7 @@ class Reader {
     int32_t targets[kBlock];
     for (int64_t i = 0; i < block.size; ++i) {
       const int64_t row = block.first + i;
-      const EvaluationWindow& window = *group.windows[static_cast<size_t>(row / group.length)];
+      const Window& window = *group.windows[static_cast<size_t>(row / group.length)];
       targets[i] = text[static_cast<size_t>(window.start + row % group.length + 1)];
     }
     elementwise<float>().cross_entropy(
@@ -184,7 +184,7 @@ std::string learned_text(const Scheme& scheme, const Sizes& sizes) {
 }
 
 void check_windows(const Model& model, std::span<const int32_t> text,
-                   std::span<const EvaluationWindow> windows) {
+                   std::span<const Window> windows) {
   const int64_t size = static_cast<int64_t>(text.size());
   for (size_t w = 0; w < windows.size(); ++w) {
     const auto [start, length, first, targets] = windows[w];
@@ -210,7 +210,7 @@ void check_windows(const Model& model, std::span<const int32_t> text,
 }  // namespace
 
 Evaluation evaluate(const Model& model, std::span<const int32_t> text,
-                    std::span<const EvaluationWindow> windows, const EvaluationOptions& options,
+                    std::span<const Window> windows, const EvaluationOptions& options,
                     Executor& executor) {
   check_windows(model, text, windows);
   const ModelConfig& config = model.config();
@@ -234,10 +234,10 @@ Evaluation evaluate(const Model& model, std::span<const int32_t> text,
   Evaluation evaluation;
   std::map<int64_t, Group> by_length;
   int64_t targets = 0;
-  for (const EvaluationWindow& window : windows) targets += window.n_targets;
+  for (const Window& window : windows) targets += window.n_targets;
   evaluation.losses.resize(static_cast<size_t>(targets));
   float* losses = evaluation.losses.data();
-  for (const EvaluationWindow& window : windows) {
+  for (const Window& window : windows) {
     Group& all = by_length[window.length];
     all.length = window.length;
     all.windows.push_back(&window);

@@ -7,18 +7,10 @@
 #include <vector>
 
 #include "locant/base/executor.h"
+#include "locant/base/text_window.h"
 #include "locant/train/model.h"
 
 namespace locant {
-
-// The model reads text[start .. start+length) at positions 0 .. length-1; its output at place p
-// predicts text[start + p + 1]. Outputs at places [first_target, first_target + n_targets) count.
-struct EvaluationWindow {
-  int64_t start = 0;
-  int64_t length = 0;
-  int64_t first_target = 0;
-  int64_t n_targets = 0;
-};
 
 struct EvaluationOptions {
   // Replaces the model's scheme at test time (another scaling of RoPE); it must learn the same arrays.
@@ -40,7 +32,7 @@ struct Evaluation {
 // Throws std::invalid_argument: a window outside the text or empty, targets outside the window, tokens
 // outside the vocabulary, a scheme that learns other arrays or refuses the length.
 Evaluation evaluate(const Model& model, std::span<const int32_t> text,
-                    std::span<const EvaluationWindow> windows, const EvaluationOptions& options,
+                    std::span<const Window> windows, const EvaluationOptions& options,
                     Executor& executor);
 
 }  // namespace locant

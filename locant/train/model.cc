@@ -5,6 +5,7 @@
 
 #include "locant/base/check.h"
 #include "locant/base/random.h"
+#include "locant/position/initial.h"
 #include "locant/position/registry.h"
 
 namespace locant {
@@ -12,34 +13,9 @@ namespace {
 
 constexpr int64_t kAlignment = 16;  // floats: 64 bytes
 
-// FNV-1a: the random stream of an array is its name.
-uint64_t stream_of(std::string_view name) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : name) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
-  return hash;
-}
-
 void fill_normal(std::span<float> numbers, uint64_t seed, std::string_view name, double deviation) {
   Random random(seed, stream_of(name));
   for (float& number : numbers) number = static_cast<float>(deviation * random.normal());
-}
-
-void fill_position(std::span<float> numbers, uint64_t seed, std::string_view name,
-                   const ParameterSpec& spec) {
-  switch (spec.init) {
-    case ParameterSpec::Init::kZeros:
-      break;
-    case ParameterSpec::Init::kNormal:
-      fill_normal(numbers, seed, name, spec.scale);
-      break;
-    case ParameterSpec::Init::kUniform: {
-      Random random(seed, stream_of(name));
-      for (float& number : numbers) {
-        number = static_cast<float>(spec.low + (spec.high - spec.low) * random.uniform());
-      }
-      break;
-    }
-  }
 }
 
 std::string layer_prefix(int64_t layer) { return text_of("layers.", layer, '.'); }
@@ -78,7 +54,7 @@ void ModelConfig::check() const {
   const std::unique_ptr<Scheme> made = make_scheme(scheme);
   made->check(Call{.sizes = sizes(), .layer = 0, .causal = true, .first_distance = 1 - length,
                    .last_distance = 0, .length = length});
-  check.require(made->table_length() < 0 || made->table_length() >= length, "scheme ", scheme,
+  check.require(made->table_length() < 0 || made->table_length() >= length || made->repeats_last_row(), "scheme ", scheme,
                 " has rows for ", made->table_length(), " positions, the length is ", length);
   check.done();
 }
@@ -153,7 +129,7 @@ Model::Model(ModelConfig config)
   for (const ParameterSpec& spec : scheme_->learn(config_.sizes())) {
     for (int64_t layer = 0; layer < (spec.per_layer ? config_.layers : 1); ++layer) {
       const std::string name = position_parameter_name(spec, layer);
-      fill_position(array(name), config_.seed, name, spec);
+      fill_initial(spec, config_.seed, name, array(name));
     }
   }
 }

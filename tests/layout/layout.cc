@@ -49,7 +49,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   for (auto it = fs::recursive_directory_iterator(folder); it != fs::end(it); ++it) {
     if (it->is_directory() && is_skipped_folder(it->path())) {
       it.disable_recursion_pending();
-    } else if (it->is_regular_file()) {
+    } else if (it->is_regular_file() && it->path().filename() != ".git") {  // a linked work tree's
       files.push_back(it->path());
     }
   }

@@ -41,7 +41,7 @@ TEST_P(EvaluateEveryScheme, MeanIsTheTrainersLoss) {
   Model model = model_of(GetParam());
   const std::vector<int32_t> text = text_of_length(4 * kLength + 1);
   const std::vector<int32_t> inputs(text.begin(), text.end() - 1), targets(text.begin() + 1, text.end());
-  std::vector<EvaluationWindow> windows;
+  std::vector<Window> windows;
   for (int64_t w = 0; w < 4; ++w) windows.push_back({w * kLength, kLength, 0, kLength});
   SerialExecutor serial;
   const Evaluation evaluation = evaluate(model, text, windows, {}, serial);
@@ -58,15 +58,15 @@ TEST_P(EvaluateEveryScheme, OutputsDependOnWhatWasReadOnly) {
   if (model.scheme().table_length() >= 0) GTEST_SKIP() << "has no rows for long windows";
   const std::vector<int32_t> text = text_of_length(400);
   SerialExecutor serial;
-  const EvaluationWindow all[] = {{5, 300, 0, 300}};
+  const Window all[] = {{5, 300, 0, 300}};
   const Evaluation whole = evaluate(model, text, all, {}, serial);
-  const EvaluationWindow parts[] = {{5, 300, 280, 20}, {5, 40, 3, 9}, {5, 300, 17, 0},
+  const Window parts[] = {{5, 300, 280, 20}, {5, 40, 3, 9}, {5, 300, 17, 0},
                                     {5, 40, 39, 1},    {0, 7, 0, 7},  {5, 300, 100, 30}};
   const Evaluation some = evaluate(model, text, parts, {}, serial);
   ThreadPool pool(3);
   EXPECT_EQ(evaluate(model, text, parts, {}, pool).losses, some.losses) << "threads change bits";
   size_t at = 0;
-  for (const EvaluationWindow& part : parts) {
+  for (const Window& part : parts) {
     for (int64_t t = 0; t < part.n_targets; ++t, ++at) {
       if (part.start != 5) continue;
       EXPECT_NEAR(some.losses[at], whole.losses[static_cast<size_t>(part.first_target + t)],
@@ -83,7 +83,7 @@ TEST(Evaluate, ReadsNothingOfTheFuture) {
   const Model model = model_of("alibi");
   std::vector<int32_t> text = text_of_length(60);
   SerialExecutor serial;
-  const EvaluationWindow window[] = {{0, 50, 0, 30}};
+  const Window window[] = {{0, 50, 0, 30}};
   const Evaluation before = evaluate(model, text, window, {}, serial);
   for (size_t t = 31; t < text.size(); ++t) text[t] = (text[t] + 1) % kVocabulary;
   EXPECT_EQ(evaluate(model, text, window, {}, serial).losses, before.losses);
@@ -94,7 +94,7 @@ TEST(Evaluate, ReadsNothingOfTheFuture) {
 TEST(Evaluate, SchemeIsReplaced) {
   const Model model = model_of("rope");
   const std::vector<int32_t> text = text_of_length(60);
-  const EvaluationWindow window[] = {{0, 48, 0, 48}};
+  const Window window[] = {{0, 48, 0, 48}};
   SerialExecutor serial;
   const Evaluation plain = evaluate(model, text, window, {}, serial);
   const auto variants = model.scheme().test_time_variants(4, kLength);
@@ -118,11 +118,11 @@ TEST(Evaluate, LearnedTableEndsOrRepeats) {
   const Model model = model_of("learned");
   const std::vector<int32_t> text = text_of_length(60);
   SerialExecutor serial;
-  const EvaluationWindow longer[] = {{0, 2 * kLength, 0, 2 * kLength}};
+  const Window longer[] = {{0, 2 * kLength, 0, 2 * kLength}};
   EXPECT_THROW(evaluate(model, text, longer, {}, serial), std::invalid_argument);
   const Evaluation repeated = evaluate(model, text, longer, {.scheme = "", .repeat_last_row = true}, serial);
   EXPECT_TRUE(repeated.repeated_rows);
-  const EvaluationWindow fits[] = {{0, kLength, 0, kLength}};
+  const Window fits[] = {{0, kLength, 0, kLength}};
   const Evaluation own = evaluate(model, text, fits, {.scheme = "", .repeat_last_row = true}, serial);
   EXPECT_FALSE(own.repeated_rows);
   for (size_t t = 0; t < own.losses.size(); ++t) {
@@ -135,7 +135,7 @@ TEST(Evaluate, NothingAskedIsNothing) {
   SerialExecutor serial;
   const std::vector<int32_t> text = text_of_length(5);
   EXPECT_TRUE(evaluate(model, text, {}, {}, serial).losses.empty());
-  const EvaluationWindow window[] = {{0, 5, 2, 0}};
+  const Window window[] = {{0, 5, 2, 0}};
   EXPECT_EQ(evaluate(model, text, window, {}, serial).mean, 0);
 }
 
@@ -143,15 +143,15 @@ TEST(Evaluate, RefusesWindowsOutsideTheText) {
   const Model model = model_of("nope");
   SerialExecutor serial;
   std::vector<int32_t> text = text_of_length(20);
-  const EvaluationWindow bad[] = {{0, 0, 0, 0},  {-1, 5, 0, 5}, {15, 6, 0, 1}, {21, 1, 0, 0},
+  const Window bad[] = {{0, 0, 0, 0},  {-1, 5, 0, 5}, {15, 6, 0, 1}, {21, 1, 0, 0},
                                   {0, 5, 0, 6},  {0, 5, -1, 2}, {0, 5, 6, 0},  {0, 5, 2, -1},
                                   {10, 10, 5, 5}, {0, std::numeric_limits<int64_t>::max(), 0, 1}};
-  for (const EvaluationWindow& window : bad) {
+  for (const Window& window : bad) {
     EXPECT_THROW(evaluate(model, text, {&window, 1}, {}, serial), std::invalid_argument)
         << window.start << ' ' << window.length << ' ' << window.first_target << ' '
         << window.n_targets;
   }
-  const EvaluationWindow last[] = {{10, 10, 5, 4}};  // its last target is the text's last token
+  const Window last[] = {{10, 10, 5, 4}};  // its last target is the text's last token
   EXPECT_EQ(evaluate(model, text, last, {}, serial).losses.size(), 4u);
   text[7] = kVocabulary;
   EXPECT_THROW(evaluate(model, text, last, {}, serial), std::invalid_argument);

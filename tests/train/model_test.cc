@@ -61,6 +61,8 @@ TEST(ModelConfig, RefusesWhatTheSchemeRefuses) {
   config.check();
   config.length = 9;
   expect_words(refusal([&] { config.check(); }), {"8", "9"});
+  config.scheme = "learned(rows=8,beyond=repeat)";  // the table says itself what stands behind it
+  config.check();
 }
 
 TEST(Model, TrunkBeginsTheSameForEveryScheme) {
