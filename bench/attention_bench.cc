@@ -6,7 +6,7 @@
 // A case is a string such as "b1 h8 q2048 k2048 d64 causal t5 f32 fwd+bwd threads=2":
 //   b batch  h heads  g key heads (default h)  q queries  k keys (default q)  d head size
 //   v value size (default d)  causal  a position scheme as in the registry  f32 | bf16
-//   fwd | bwd | fwd+bwd
+//   fwd | bwd | fwd+bwd  dropout=RATE (the plain call has none)
 // Shares are of the FMA peak, for bf16 of the peak of the bf16 dot product where the set has one.
 // FLOPs are 4 B H Q K D forward, half when causal, backward 2.5 times that; terms are not counted.
 // One thread is measured by its own processor time, so that other programs disturb it less.
@@ -34,6 +34,7 @@ using namespace locant;
 struct Case {
   std::string text, scheme = "nope";
   int64_t b = 1, h = 8, g = 0, q = 2048, k = 0, d = 64, v = 0;
+  double dropout = 0;
   bool causal = false, bf16 = false, forward = true, backward = false;
   int threads = 1;
   double flops() const {
@@ -58,6 +59,8 @@ Case parse(const std::string& text) {
     } else if (word == "fwd" || word == "bwd" || word == "fwd+bwd") {
       c.forward = word != "bwd";
       c.backward = word != "fwd";
+    } else if (word.rfind("dropout=", 0) == 0) {
+      c.dropout = std::stod(word.substr(8));
     } else if (word.rfind("threads=", 0) == 0) {
       c.threads = std::stoi(word.substr(8));
     } else if (word.size() > 1 && std::isdigit(static_cast<unsigned char>(word[1]))) {
@@ -113,6 +116,7 @@ class Runner {
 
   void run(bool with_terms, bool forward, bool backward) {
     const Terms<float>& terms = with_terms ? terms_ : none_;
+    options_.dropout.rate = with_terms ? case_.dropout : 0;
     Executor& executor = pool_ ? static_cast<Executor&>(*pool_) : serial_;
     const Case& c = case_;
     const attention::Outputs<T> outputs{{out_.data(), {c.b, c.h, c.q, c.v}},

@@ -138,6 +138,7 @@ KernelCall<T> kernel_call(const Inputs<T>& inputs, const Terms<float>& terms, co
   call.window = problem.options.window;
   call.scale = problem.scale;
   call.softcap = problem.options.softcap;
+  call.dropout = problem.options.dropout;
   return call;
 }
 

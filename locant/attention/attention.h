@@ -1,7 +1,7 @@
 // Attention with positions: softmax(scale q.k + terms) v, forward and backward, over views.
 //
 // Order of operations: (q.k + content bias + scaled terms) * scale -> softcap -> unscaled terms ->
-// number per key -> mask -> softmax -> p.v + value rows. The mask keeps key j for query i when, with
+// number per key -> mask -> softmax -> dropout -> p.v + value rows. The mask keeps key j for query i when, with
 // positions p: p_j <= p_i (causal), p_i - left <= p_j <= p_i + right (window). A query whose keys
 // are all masked gives zeros, an lse of -inf and zero gradients.
 //
@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 
+#include "locant/attention/dropout.h"
 #include "locant/base/bf16.h"
 #include "locant/base/executor.h"
 #include "locant/base/view.h"
@@ -50,6 +51,7 @@ struct Options {
   Window window;
   std::optional<double> scale;  // default 1/sqrt(D); multiplied by Terms::scale_factor
   double softcap = 0;           // c tanh(score / c) when > 0
+  Dropout dropout{};            // of the probabilities; backward takes the forward's
 };
 
 template <class T>

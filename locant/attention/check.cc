@@ -127,6 +127,34 @@ void check_options(Check& check, const Options& options) {
                 "softcap must be 0 (none) or positive, got ", options.softcap);
 }
 
+void check_tokens(Check& check, const char* name, const View<const int64_t, 1>& tokens,
+                  int64_t length) {
+  if (!tokens) return;
+  if (!check.require(tokens.shape[0] == length, name, " must be [", length, "], got ",
+                     shape_text(tokens))) {
+    return;
+  }
+  check_view(check, name, tokens);
+  for (int64_t n = 0; n < length; ++n) {
+    if (!check.require(tokens(n) >= 0 && tokens(n) < kPositionEnd, name, "[", n,
+                       "] must be from 0 to 2^31 - 1, got ", tokens(n))) {
+      return;
+    }
+  }
+}
+
+template <class T>
+void check_dropout(Check& check, const Inputs<T>& in, const Dropout& dropout) {
+  check.require(dropout.rate >= 0 && dropout.rate < 1,
+                "dropout.rate must be from 0 up to but not including 1, got ", dropout.rate);
+  check.require(dropout.first_batch >= 0 && dropout.first_batch < kPositionEnd &&
+                    dropout.first_head >= 0 && dropout.first_head < kPositionEnd,
+                "dropout.first_batch and first_head must be from 0 to 2^31 - 1, got ",
+                dropout.first_batch, " and ", dropout.first_head);
+  check_tokens(check, "dropout.q_tokens", dropout.q_tokens, in.q.shape[2]);
+  check_tokens(check, "dropout.k_tokens", dropout.k_tokens, in.k.shape[2]);
+}
+
 void check_index(Check& check, const std::string& name, const IndexMap& index, int64_t rows) {
   check.require(!index.rows.empty(), name, " has an empty index map");
   check.require(std::abs(index.first) <= 2 * kPositionEnd, name,
@@ -264,7 +292,7 @@ void add(std::vector<Named>& list, const char* name, const View<T, N>& view) {
 }
 
 template <class T>
-std::vector<Named> read_views(const Inputs<T>& in) {
+std::vector<Named> read_views(const Inputs<T>& in, const Options& options) {
   std::vector<Named> read;
   add(read, "q", in.q);
   add(read, "k", in.k);
@@ -272,6 +300,8 @@ std::vector<Named> read_views(const Inputs<T>& in) {
   add(read, "number_per_key", in.number_per_key);
   add(read, "q_positions", in.q_positions);
   add(read, "k_positions", in.k_positions);
+  add(read, "dropout.q_tokens", options.dropout.q_tokens);
+  add(read, "dropout.k_tokens", options.dropout.k_tokens);
   return read;
 }
 
@@ -322,6 +352,7 @@ void check_forward(const Inputs<T>& in, const Terms<Real<T>>& terms, const Optio
   Check check("attention forward");
   check_inputs(check, in);
   check_options(check, options);
+  check_dropout(check, in, options.dropout);
   check_terms(check, in, terms);
   const auto [B, H, Q, D] = in.q.shape;
   check_shape(check, "out", outputs.out, {B, H, Q, in.v.shape[3]});
@@ -334,7 +365,7 @@ void check_forward(const Inputs<T>& in, const Terms<Real<T>>& terms, const Optio
     std::vector<Named> written;
     add(written, "out", outputs.out);
     add(written, "lse", outputs.lse);
-    check_apart(check, written, read_views(in));
+    check_apart(check, written, read_views(in, options));
   }
   check.done();
 }
@@ -346,6 +377,7 @@ void check_backward(const Inputs<T>& in, const Terms<Real<T>>& terms, const Opti
   Check check("attention backward");
   check_inputs(check, in);
   check_options(check, options);
+  check_dropout(check, in, options.dropout);
   check_terms(check, in, terms);
   const auto [B, H, Q, D] = in.q.shape;
   const std::array<int64_t, 4> out_shape{B, H, Q, in.v.shape[3]};
@@ -369,7 +401,7 @@ void check_backward(const Inputs<T>& in, const Terms<Real<T>>& terms, const Opti
   }
   if (gradients.terms) check_terms_gradient(check, terms, *gradients.terms);
   if (check.ok()) {
-    std::vector<Named> read = read_views(in), written;
+    std::vector<Named> read = read_views(in, options), written;
     add(read, "out", outputs.out);
     add(read, "lse", outputs.lse);
     add(read, "out_gradient", out_gradient);

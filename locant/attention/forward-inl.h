@@ -1,10 +1,11 @@
 // Forward: for every query tile, over the key tiles that its mask keeps
 //   1 scores        S = start values + Q K^T, softcap, mask
-//   2 softmax       P = exp2(S - reference), sums
+//   2 softmax       P = exp2(S - reference), sums; then dropout on P
 //   3 outputs       O += P V, and P summed by rows of the value table
 // and at the end  O = (O + value rows) / sum,  lse = reference + log(sum).
 #pragma once
 
+#include "locant/attention/dropout-inl.h"
 #include "locant/attention/softmax-inl.h"
 
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
@@ -35,6 +36,7 @@ struct ForwardScratch {
   float* q_bias;         // the same plus the content bias
   float* scores;         // [kTile][kTileRow]
   float* after;          // [kTile][kTileRow] terms after the softcap
+  int32_t* drop_keys;    // [2][kTile]
 };
 
 inline size_t cut_forward(const Plan& plan, ForwardScratch& s, char* memory) {
@@ -64,6 +66,7 @@ inline size_t cut_forward(const Plan& plan, ForwardScratch& s, char* memory) {
   s.q_bias = cutter.cut<float>(kTile * plan.width);
   s.scores = cutter.cut<float>(kTile * kTileRow);
   s.after = cutter.cut<float>(kTile * kTileRow);
+  s.drop_keys = cutter.cut<int32_t>(2 * kTile);
   const int64_t states = plan.one_chunk() ? 1 : plan.part_tiles;
   s.states = cutter.cut<SoftmaxState>(states);
   float* tops = cutter.cut<float>(kTile * kLanes);
@@ -198,6 +201,7 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
   const Side side = value_window && tile.consecutive ? side_of(plan.value_rows.map, tile) : Side::kAcross;
   const bool far = side == Side::kBefore || side == Side::kAfter;
   float* side_sums = far ? s.terms.value_sides.at(side == Side::kAfter, 0) : nullptr;
+  float* all_sums = plan.dropout.on ? nullptr : side_sums;
   const int64_t value_vecs = plan.value_width / kLanes;
   const int64_t step = tile.partial ? kBand : kTile;
   for (int64_t r = 0; r < tile.rows; r += step) {
@@ -206,10 +210,11 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
     const int64_t keys = at_least(0, seen.last - seen.first);
     const Range vecs = plan.value_rows.on ? Range{0, kTileVecs} : vecs_of(seen);
     if (moves) {
-      exponentiate<true>(r, n, vecs, s.scores, state, side_sums);
+      exponentiate<true>(r, n, vecs, s.scores, state, all_sums);
     } else {
-      exponentiate<false>(r, n, vecs, s.scores, state, side_sums);
+      exponentiate<false>(r, n, vecs, s.scores, state, all_sums);
     }
+    if (plan.dropout.on) drop(plan, tile, r, n, vecs, s.drop_keys, s.scores, side_sums);
     float* out = state.out + r * plan.value_width;
     const Start before = state.fresh ? Start{} : Start{out, plan.value_width};
     product(n, value_vecs, keys, Left{s.scores + r * kTileRow + seen.first, kTileRow, 1},
@@ -237,7 +242,7 @@ inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, cons
     const Mask masked = less(sum, set(0.5f));
     const Vec divisor = select(masked, set(1.0f), sum);
     float inverse[kLanes], lse[kLanes];
-    store(inverse, select(masked, zero(), set(1.0f) / divisor));
+    store(inverse, select(masked, zero(), set(plan.dropout.keep_factor) / divisor));
     const Vec log_sum = fma(load(state.reference + r0), set(kLn2), log(divisor));
     store(lse, select(masked, set(-__builtin_inff()), log_sum));
     for (int64_t l = 0; l < n; ++l) {
@@ -290,6 +295,7 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) 
       SoftmaxState& state = s.states[one_chunk ? 0 : qt - part.first_tile];
       if (chunk == 0) begin_rows(state);
       const QueryRows q = load_queries(plan, part.b, part.h, qt, false, s.q, s.q_bias);
+      if (plan.dropout.on) draw_row_keys(plan, part.b, part.h, qt, s.drop_keys);
       const int64_t rows = at_most(kTile, plan.Q - qt * kTile);
       const bool value_window = plan.value_rows.on && plan.value_rows.panel && first_kt < last_kt;
       if (first_kt < last_kt && (plan.query_rows.on || value_window)) {

@@ -9,6 +9,7 @@
 #include "locant/attention/keys-inl.h"
 #include "locant/attention/terms-inl.h"
 #include "locant/attention/softmax-inl.h"
+#include "locant/attention/dropout-inl.h"
 #include "locant/attention/forward-inl.h"
 #include "locant/attention/adjoint-inl.h"
 #include "locant/attention/backward-inl.h"

@@ -17,6 +17,7 @@ struct KernelCall {
   Window window;       // negative: unlimited
   double scale = 1;    // the call's scale times Terms::scale_factor
   double softcap = 0;  // none when 0
+  Dropout dropout;
 };
 
 // Writes out and, where it is given, lse. T: float, Bf16.

@@ -131,6 +131,19 @@ struct RowsTerm {
   LOCANT_PLAN_INLINE const float* rows_of(int64_t h) const { return rows + head(h) * used * width; }
 };
 
+// Dropout: pair (i, j) is kept when keyed_hash of j's token under the keys of row i reaches the
+// threshold (dropout.h).
+struct DropoutTerm {
+  bool on = false;
+  uint32_t threshold = 0;
+  float keep_factor = 1;              // 1 / (1 - rate)
+  float log2_keep_factor = 0;
+  const int32_t* k_tokens = nullptr;  // [K padded]
+  // Fills keys[0][n] and keys[1][n] (kTile apart) for queries [i0, i0 + n) of (b, h).
+  void (*draw)(const DropoutTerm& term, int64_t b, int64_t h, int64_t i0, int64_t n, int32_t* keys) = nullptr;
+  const void* source = nullptr;  // what draw() reads: the call's Dropout
+};
+
 struct Plan {
   int64_t B = 0, H = 0, Hk = 0, Q = 0, K = 0, D = 0, Dv = 0;
   int64_t group = 1;                // query heads of a key head
@@ -168,6 +181,7 @@ struct Plan {
 
   NumberTerm number;
   RowsTerm query_rows, key_rows, value_rows;
+  DropoutTerm dropout;
 
   // Backward only. Gradients of tables are kept for each unit of work (b, h) and summed up in order
   // at the end; the terms hold those of theirs. Null: not wanted.
@@ -175,6 +189,7 @@ struct Plan {
   WrittenArray dq, dk, dv;
   float gradient_factor = 1;      // folded into the packed values: dS carries it, that is the scale
   float inside_factor = 1;        // what the gradient inside the scale lacks of it
+  float delta_factor = 1;         // of delta: gradient_factor, less what dropout puts into P
   float* dcontent = nullptr;      // [B * H][width]
   float* dkey_numbers = nullptr;  // [B * H][K padded]
   void (*wait)() = nullptr;       // called while a worker waits for its turn

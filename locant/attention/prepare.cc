@@ -308,6 +308,34 @@ Turn turn_of(const Rotation& rotation, const Places& places, int64_t B, int64_t 
   return turn;
 }
 
+void draw_keys(const DropoutTerm& term, int64_t b, int64_t h, int64_t i0, int64_t n, int32_t* keys) {
+  const auto& dropout = *static_cast<const Dropout*>(term.source);
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t token = dropout.q_tokens ? dropout.q_tokens(i0 + i) : i0 + i;
+    const DropoutKeys drawn = dropout_keys(dropout, b, h, token);
+    keys[i] = static_cast<int32_t>(drawn.first);
+    keys[kTile + i] = static_cast<int32_t>(drawn.second);
+  }
+}
+
+DropoutTerm dropout_term(const Dropout& dropout, const Plan& plan, Arrays& arrays) {
+  DropoutTerm term;
+  term.on = dropout.rate > 0;
+  if (!term.on) return term;
+  term.threshold = dropout_threshold(dropout.rate);
+  term.keep_factor = static_cast<float>(1 / (1 - dropout.rate));
+  term.log2_keep_factor = static_cast<float>(-std::log2(1 - dropout.rate));
+  auto* tokens = arrays.take<int32_t>(plan.k_places.padded);
+  for (int64_t j = 0; j < plan.k_places.padded; ++j) {
+    const bool given = dropout.k_tokens && j < plan.K;
+    tokens[j] = static_cast<int32_t>(given ? dropout.k_tokens(j) : j);
+  }
+  term.k_tokens = tokens;
+  term.draw = draw_keys;
+  term.source = &dropout;
+  return term;
+}
+
 bool same_positions(const Plan& plan) {
   const Places &q = plan.q_places, &k = plan.k_places;
   if (plan.Q != plan.K || q.batch != k.batch) return false;
@@ -363,6 +391,9 @@ Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays
   const double carried = std::abs(call.scale) < 1e-30 ? 1.0 : call.scale;
   plan.gradient_factor = static_cast<float>(carried);
   plan.inside_factor = static_cast<float>(call.scale / carried);
+  // Backward, P carries 1 / (1 - rate), so that P is what multiplies values, and delta lacks it.
+  plan.dropout = dropout_term(call.dropout, plan, arrays);
+  plan.delta_factor = static_cast<float>(carried * (1 - call.dropout.rate));
 
   if (in.number_per_key) key_numbers(in.number_per_key, plan, arrays);
   if (terms.number) plan.number = number_term(*terms.number, inside, outside, reach, arrays);

@@ -6,11 +6,15 @@
 // Forward, for every query row (the mask is decided first, so unseen keys are never read):
 //   1 rotate      q and k by their positions
 //   2 products    s_j  = (q + u) . k_j                       u: content bias
-//   3 scaled      s_j += number, q . row, k_j . row          of the distance, terms inside the
-//   scale 4 scale       s_j  = softcap(scale s_j) 5 unscaled    s_j += number, q . row, k_j . row
-//   terms outside the scale 6 keys        s_j += number of the key 7 softmax     p_j  = exp(s_j -
-//   lse) 8 values      o    = sum p_j v_j 9 value rows  o   += sum p_j row
-// Backward: the same passes from 9 to 1, each the adjoint of its namesake.
+//   3 scaled      s_j += number, q . row, k_j . row          terms of the distance inside the scale
+//   4 scale       s_j  = softcap(scale s_j)
+//   5 unscaled    s_j += number, q . row, k_j . row          those outside
+//   6 keys        s_j += number of the key
+//   7 softmax     p_j  = exp(s_j - lse)
+//   8 dropout     p_j  = p_j / (1 - rate) or 0
+//   9 values      o    = sum p_j v_j
+//  10 value rows  o   += sum p_j row
+// Backward: the same passes from 10 to 1, each the adjoint of its namesake.
 #pragma once
 
 #include <cmath>
@@ -19,6 +23,7 @@
 
 #include "locant/attention/check.h"
 #include "locant/attention/reference_math.h"
+#include "locant/base/keyed_hash.h"
 
 namespace locant::attention::reference {
 
@@ -26,7 +31,13 @@ template <class T>
 class Twin {
  public:
   Twin(const Inputs<T>& inputs, const Terms<T>& terms, const Problem& problem)
-      : in_(inputs), terms_(terms), p_(problem), s_(p_.K), slope_(p_.K) {}
+      : in_(inputs),
+        terms_(terms),
+        p_(problem),
+        s_(p_.K),
+        slope_(p_.K),
+        share_(p_.K),
+        kept_(p_.K) {}
 
   void forward(const Outputs<T>& outputs) {
     for (b_ = 0; b_ < p_.B; ++b_) {
@@ -39,6 +50,7 @@ class Twin {
           const T lse = log_sum_exp();
           if (outputs.lse) outputs.lse(b_, h_, i) = lse;
           softmax(lse);
+          dropout(i);
           values(out);
           value_rows(i, out);
         }
@@ -65,9 +77,11 @@ class Twin {
             const T* dout = &out_gradient(b_, h_, i, 0);
             scores(i);
             softmax(outputs.lse(b_, h_, i));
+            dropout(i);
             ds_.assign(p_.K, T(0));
             value_rows_backward(i, dout);
             values_backward(dout);
+            dropout_backward();
             softmax_backward(dot(&outputs.out(b_, h_, i, 0), dout, p_.Dv));
             keys_backward();
             terms_backward(i, false);
@@ -226,28 +240,50 @@ class Twin {
     using std::exp;
     for (int64_t j : seen_) s_[j] = real_part(s_[j]) == kNothing ? T(0) : exp(s_[j] - lse);
   }
-  // With delta = sum_j p_j dp_j = out . dout.
+  // With delta = sum_j p_j dp_j = out . dout, dropout or not.
   void softmax_backward(const T& delta) {
     for (int64_t j : seen_) ds_[j] = s_[j] * (ds_[j] - delta);
   }
 
-  // Pass 8.
+  // Pass 8. kept: the probability after it; share: what it was multiplied by.
+  void dropout(int64_t i) {
+    const Dropout& drop = p_.options.dropout;
+    if (drop.rate == 0) {
+      for (int64_t j : seen_) kept_[j] = s_[j];
+      return;
+    }
+    const DropoutKeys keys =
+        dropout_keys(drop, b_, h_, drop.q_tokens ? drop.q_tokens(i) : i);
+    const uint32_t threshold = dropout_threshold(drop.rate);
+    for (int64_t j : seen_) {
+      const auto token = static_cast<uint32_t>(drop.k_tokens ? drop.k_tokens(j) : j);
+      const bool keep = keyed_hash(token, keys.first, keys.second) >= threshold;
+      share_[j] = keep ? T(1 / (1 - drop.rate)) : T(0);
+      kept_[j] = share_[j] * s_[j];
+    }
+  }
+  void dropout_backward() {
+    if (p_.options.dropout.rate == 0) return;
+    for (int64_t j : seen_) ds_[j] *= share_[j];
+  }
+
+  // Pass 9.
   void values(T* out) {
-    for (int64_t j : seen_) add(out, s_[j], v(j), p_.Dv);
+    for (int64_t j : seen_) add(out, kept_[j], v(j), p_.Dv);
   }
   void values_backward(const T* dout) {
     for (int64_t j : seen_) {
       ds_[j] += dot(dout, v(j), p_.Dv);
-      add(&dv_[j * p_.Dv], s_[j], dout, p_.Dv);
+      add(&dv_[j * p_.Dv], kept_[j], dout, p_.Dv);
     }
   }
 
-  // Pass 9.
+  // Pass 10.
   void value_rows(int64_t i, T* out) {
     if (!terms_.value_rows) return;
     for (int64_t j : seen_) {
       const int32_t r = terms_.value_rows->index(distance(i, j));
-      if (r != kNoRow) add(out, s_[j], terms_.value_rows->rows.row(h_, r), p_.Dv);
+      if (r != kNoRow) add(out, kept_[j], terms_.value_rows->rows.row(h_, r), p_.Dv);
     }
   }
   void value_rows_backward(int64_t i, const T* dout) {
@@ -256,7 +292,7 @@ class Twin {
       const int32_t r = terms_.value_rows->index(distance(i, j));
       if (r == kNoRow) continue;
       ds_[j] += dot(dout, terms_.value_rows->rows.row(h_, r), p_.Dv);
-      add(dterms_->value_rows->rows.row(h_, r), s_[j], dout, p_.Dv);
+      add(dterms_->value_rows->rows.row(h_, r), kept_[j], dout, p_.Dv);
     }
   }
 
@@ -291,6 +327,7 @@ class Twin {
   int64_t b_ = 0, h_ = 0;
   std::vector<int64_t> seen_;            // keys that the current row sees
   std::vector<T> s_, slope_, ds_;        // [K], of the current row
+  std::vector<T> share_, kept_;          // [K], of the current row
   std::vector<T> q_, k_, dq_, dk_, dv_;  // of the current head, rotated
   Terms<T>* dterms_ = nullptr;
   View<T, 3> dkey_;

@@ -9,6 +9,7 @@
 //                                      of bf16 numbers: widened; rounded to the nearest, ties to even
 //   fma(a, b, c) = a b + c             max min add (+) sub (-) mul (*)
 //   iload iadd isub imin imax to_float load of i32, arithmetic, conversion
+//   imul ixor ishr<n>                  low half of a product, exclusive or, shift right filling zeros
 //   in_band(x, low, width)             low <= x <= low + width, one unsigned comparison
 //   less(a, b) select(m, a, b)         m ? a : b
 //   gather(base, index)                base[index]

@@ -61,6 +61,12 @@ inline IVec iadd(IVec a, IVec b) { return _mm256_add_epi32(a, b); }
 inline IVec isub(IVec a, IVec b) { return _mm256_sub_epi32(a, b); }
 inline IVec imax(IVec a, IVec b) { return _mm256_max_epi32(a, b); }
 inline IVec imin(IVec a, IVec b) { return _mm256_min_epi32(a, b); }
+inline IVec imul(IVec a, IVec b) { return _mm256_mullo_epi32(a, b); }
+inline IVec ixor(IVec a, IVec b) { return _mm256_xor_si256(a, b); }
+template <int n>
+inline IVec ishr(IVec x) {
+  return _mm256_srli_epi32(x, n);
+}
 inline Vec to_float(IVec x) { return _mm256_cvtepi32_ps(x); }
 
 inline Mask in_band(IVec x, IVec low, IVec width) {

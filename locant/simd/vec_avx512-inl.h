@@ -59,6 +59,12 @@ inline IVec iadd(IVec a, IVec b) { return _mm512_add_epi32(a, b); }
 inline IVec isub(IVec a, IVec b) { return _mm512_sub_epi32(a, b); }
 inline IVec imax(IVec a, IVec b) { return _mm512_max_epi32(a, b); }
 inline IVec imin(IVec a, IVec b) { return _mm512_min_epi32(a, b); }
+inline IVec imul(IVec a, IVec b) { return _mm512_mullo_epi32(a, b); }
+inline IVec ixor(IVec a, IVec b) { return _mm512_xor_si512(a, b); }
+template <int n>
+inline IVec ishr(IVec x) {
+  return _mm512_srli_epi32(x, n);
+}
 inline Vec to_float(IVec x) { return _mm512_cvtepi32_ps(x); }
 
 inline Mask in_band(IVec x, IVec low, IVec width) {

@@ -67,6 +67,12 @@ inline IVec iadd(IVec a, IVec b) { return (IVec)((UVec)a + (UVec)b); }
 inline IVec isub(IVec a, IVec b) { return (IVec)((UVec)a - (UVec)b); }
 inline IVec imax(IVec a, IVec b) { return iselect(a > b, a, b); }
 inline IVec imin(IVec a, IVec b) { return iselect(a < b, a, b); }
+inline IVec imul(IVec a, IVec b) { return (IVec)((UVec)a * (UVec)b); }
+inline IVec ixor(IVec a, IVec b) { return a ^ b; }
+template <int n>
+inline IVec ishr(IVec x) {
+  return (IVec)((UVec)x >> n);
+}
 inline Vec to_float(IVec x) { return __builtin_convertvector(x, Vec); }
 
 inline Mask in_band(IVec x, IVec low, IVec width) {

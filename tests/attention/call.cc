@@ -17,7 +17,7 @@ attention::Problem problem_of(const Call<T>& call) {
   shapes.q_positions = inputs.q_positions, shapes.k_positions = inputs.k_positions;
   Terms<double> factor;
   factor.scale_factor = call.terms.scale_factor;
-  return attention::resolve(shapes, factor, call.options);
+  return attention::resolve(shapes, factor, call.run_options());
 }
 
 template <class T>
@@ -41,9 +41,9 @@ template <class T>
 Results<T> run_public(const Call<T>& call, Executor& executor) {
   Results<T> results(call);
   attention::Workspace workspace;
-  attention::forward(call.inputs(), call.terms, call.options, results.outputs(call), workspace,
+  attention::forward(call.inputs(), call.terms, call.run_options(), results.outputs(call), workspace,
                      executor);
-  attention::backward(call.inputs(), call.terms, call.options, read_only(results.outputs(call)),
+  attention::backward(call.inputs(), call.terms, call.run_options(), read_only(results.outputs(call)),
                       call.out_gradient_view(), results.gradients(call), workspace, executor);
   return results;
 }
@@ -173,6 +173,19 @@ Call<double> random_call(uint64_t seed, unsigned bits, const oracle::ShapeLimits
     call.k_positions.insert(call.k_positions.end(), row.begin(), row.end());
   const int64_t center = call.k_positions.empty() ? s.k / 2 : call.k_positions[0];
   call.terms = random_terms(rng, s, bits, attention::span_of(call.inputs(), call.options), center);
+  if (bits & kDropout) {
+    attention::Dropout& dropout = call.options.dropout;
+    dropout.rate = rng.uniform(0.05, 0.7);
+    dropout.seed = uint64_t(rng.integer(0, 1 << 30)) << rng.integer(0, 33);
+    dropout.first_batch = rng.chance(0.3) ? rng.integer(1, 99) : 0;
+    dropout.first_head = rng.chance(0.3) ? rng.integer(1, 99) : 0;
+    if (rng.chance(0.3)) {
+      for (int i = 0; i < s.q; ++i) call.q_tokens.push_back(rng.integer(0, 2000000000));
+    }
+    if (rng.chance(0.3)) {
+      for (int j = 0; j < s.k; ++j) call.k_tokens.push_back(rng.integer(0, 2000000000));
+    }
+  }
   if (s.key_numbers) {
     call.key_batches = rng.chance(0.5) ? 1 : s.b;
     call.key_heads = rng.chance(0.7) ? 1 : s.h;

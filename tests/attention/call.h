@@ -25,6 +25,7 @@ enum TermBits : unsigned {
   kContentBias = 16,
   kRotation = 32,
   kAllTerms = 63,
+  kDropout = 256,  // no term, and not among them: masks depend on places, not on positions
 };
 inline constexpr unsigned kSingleTerms[] = {kNone,      kNumber,      kQueryRows, kKeyRows,
                                             kValueRows, kContentBias, kRotation};
@@ -36,6 +37,7 @@ inline std::string terms_text(unsigned terms) {
   for (int n = 0; n < 6; ++n) {
     if (terms >> n & 1) text += (text.empty() ? "" : " + ") + std::string(names[n]);
   }
+  if (terms & kDropout) text += text.empty() ? "dropout" : " + dropout";
   return text.empty() ? "no terms" : text;
 }
 
@@ -48,6 +50,7 @@ struct Call {
   int64_t key_batches = 0, key_heads = 0;  // of the numbers per key; 0: none
   std::vector<T> q, k, v, key_numbers, out_gradient;
   std::vector<int64_t> q_positions, k_positions;  // [B][L], empty: default
+  std::vector<int64_t> q_tokens, k_tokens;        // [L], of dropout, empty: default
   Terms<T> terms;
 
   std::string text() const {
@@ -79,6 +82,13 @@ struct Call {
     }
     return in;
   }
+  // The options with the views of what the call owns.
+  attention::Options run_options() const {
+    attention::Options with = options;
+    if (!q_tokens.empty()) with.dropout.q_tokens = {q_tokens.data(), {int64_t(q_tokens.size())}};
+    if (!k_tokens.empty()) with.dropout.k_tokens = {k_tokens.data(), {int64_t(k_tokens.size())}};
+    return with;
+  }
 };
 
 template <class To, class From>
@@ -99,6 +109,8 @@ Call<To> cast_call(const Call<From>& from) {
           convert(from.out_gradient),
           from.q_positions,
           from.k_positions,
+          from.q_tokens,
+          from.k_tokens,
           cast<To>(from.terms)};
 }
 

@@ -133,6 +133,18 @@ inline oracle::Attention dense_call(const Call<double>& call, int b, int h) {
           numbers(call.key_batches == 1 ? 0 : b, call.key_heads == 1 ? 0 : h, j));
     }
   }
+  const attention::Dropout dropout = call.run_options().dropout;
+  if (dropout.rate > 0) {
+    a.kept = oracle::Matrix(s.q, s.k);
+    for (int i = 0; i < s.q; ++i) {
+      for (int j = 0; j < s.k; ++j) {
+        const int64_t qt = call.q_tokens.empty() ? i : call.q_tokens[size_t(i)];
+        const int64_t kt = call.k_tokens.empty() ? j : call.k_tokens[size_t(j)];
+        const bool kept = attention::dropout_keeps(dropout, b, h, qt, kt);
+        a.kept(i, j) = kept ? 1 / (1 - dropout.rate) : 0;
+      }
+    }
+  }
   return a;
 }
 

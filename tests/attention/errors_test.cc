@@ -147,6 +147,20 @@ const std::vector<Wrong>& wrong_options_and_terms() {
        [](Spoiled& s) { s.options.scale = kInfinity; },
        {"scale must be finite, got inf"}},
       {"softcap", [](Spoiled& s) { s.options.softcap = -1; }, {"softcap", "got -1"}},
+      {"dropout rate", [](Spoiled& s) { s.options.dropout.rate = 1; }, {"dropout.rate", "got 1"}},
+      {"dropout below 0", [](Spoiled& s) { s.options.dropout.rate = -.1; }, {"dropout.rate", "-0.1"}},
+      {"dropout NaN", [](Spoiled& s) { s.options.dropout.rate = kNan; }, {"dropout.rate", "nan"}},
+      {"dropout heads", [](Spoiled& s) { s.options.dropout.first_head = -1; }, {"first_head", "-1"}},
+      {"dropout tokens",
+       [](Spoiled& s) { s.options.dropout.q_tokens = {s.q_positions.data(), {4}}; },
+       {"dropout.q_tokens must be [5], got [4]"}},
+      {"dropout token",
+       [](Spoiled& s) {
+         s.k_positions[3] = -7;
+         s.inputs.q_positions = s.inputs.k_positions = {};
+         s.options.dropout.k_tokens = {s.k_positions.data(), {7}};
+       },
+       {"dropout.k_tokens[3] must be from 0 to 2^31 - 1, got -7"}},
       {"nan softcap", [](Spoiled& s) { s.options.softcap = kNan; }, {"softcap", "got nan"}},
       {"scale factor",
        [](Spoiled& s) { s.terms.scale_factor = kInfinity; },

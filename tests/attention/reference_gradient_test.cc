@@ -147,6 +147,17 @@ TEST(TwinGradients, OfAnyMixOfTermsAreTheDifferenceOfTheDenseFormula) {
   }
 }
 
+TEST(TwinGradients, WithDropoutAreTheComplexStepAndTheDifference) {
+  for (uint64_t seed = 300; seed < 330; ++seed) {
+    const unsigned terms = oracle::Rng(seed).bits() & kAllTerms;
+    expect_complex_step(random_call(seed, terms | kDropout, kSmall));
+  }
+  for (uint64_t seed = 400; seed < 408; ++seed) {
+    const unsigned terms = oracle::Rng(seed).bits() & kAllTerms;
+    expect_differences(random_call(seed, terms | kDropout, kSmall));
+  }
+}
+
 // A gradient that nobody asks for is neither written nor needed for the others.
 TEST(TwinGradients, EachAloneIsTheSame) {
   const Call<double> call = random_call(7, kAllTerms, kSmall);

@@ -61,6 +61,12 @@ TEST(Twin, IsTheDenseFormulaForAnyMixOfTerms) {
   }
 }
 
+TEST(Twin, IsTheDenseFormulaWithDropout) {
+  for (uint64_t seed = 500; seed < 560; ++seed) {
+    expect_twin_is_dense(random_call(seed, (oracle::Rng(seed).bits() & kAllTerms) | kDropout));
+  }
+}
+
 TEST(Twin, FloatIsCloseToDouble) {
   for (uint64_t seed = 300; seed < 340; ++seed) {
     const Call<float> call = cast_call<float>(random_call(seed, kAllTerms));

@@ -2,7 +2,7 @@
 
 // The oracle: dense attention of one head in double. Order of operations:
 //   (q . k + scaled terms) * scale -> softcap -> + unscaled terms -> mask -> softmax ->
-//   p . v + value rows
+//   dropout -> p . v + value rows
 // A fully masked row gives zeros.
 
 #include <algorithm>
@@ -27,6 +27,7 @@ struct Attention {
                                       // k and v hold
   Matrix value_table;                 // rows added to the values ...
   IndexMatrix value_index;            // ... by (query, key); -1: none
+  Matrix kept;  // [Lq][Lk], what dropout multiplies a probability by; empty: none
 
   // Mask: by position, never by place in the array.
   Positions query_positions;  // empty: Lk - Lq ... Lk - 1, from 0 when Lq > Lk
@@ -128,7 +129,7 @@ inline AttentionResult attention(const Attention& a) {
     }
     for (int j = 0; j < lk; ++j) {
       if (r.logits(i, j) == none) continue;
-      const double p = r.weights(i, j);
+      const double p = r.weights(i, j) * (a.kept.empty() ? 1 : a.kept(i, j));
       for (int c = 0; c < dv; ++c) {
         double value = a.v(j, c);
         double absolute = std::fabs(value);

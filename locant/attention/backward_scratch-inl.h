@@ -1,0 +1,225 @@
+// The scratch of backward, and a query tile before and after its way over the keys: what is loaded for
+// it, and where its gradients go. Query tiles add to what they share in turn, so that sums do not
+// depend on who computes them.
+#pragma once
+
+#include "locant/attention/adjoint-inl.h"
+#include "locant/attention/forward-inl.h"
+
+namespace locant::attention::LOCANT_SIMD_NAMESPACE {
+
+// A query tile on its way over the keys.
+struct QueryTile {
+  int64_t b, h, index, rows;
+  int32_t number;  // in the order of its unit
+  bool fresh;      // dq holds nothing yet
+  QueryRows q;
+  Left dout;
+  float* dq;  // in the caller's memory where rows are whole vectors
+  int64_t dq_row;
+  float *lse, *delta;     // [kTile], log2 units, less log2_keep_factor; times delta_factor
+  int32_t* drop_keys;     // [2][kTile]
+  TermState terms;        // windows of q . rows and dO . rows
+  Window dquery;          // gradient of q . rows
+  Window value_sums;      // probabilities by value row
+  SideSums dquery_sides, value_sides;
+  NumberGradient number_gradient;
+  float *q_rows, *q_bias;  // [kTile][width]
+  float* dout_rows;        // [kTile][value_width]
+  float* dq_rows;          // [kTile][width]
+};
+
+struct BackwardScratch {
+  KeyStore keys;
+  QueryTile* queries;  // [part_tiles]
+  float *p, *ds;       // [kTile][kTileRow], zero beside the rows
+  float* ds_inside;    // inside the softcap; without one the same as ds
+  float* after;        // with a softcap: the terms outside of it
+  float* dcontent;     // [width]
+  Ahead* ahead;
+};
+
+inline float* cut_tile(Cutter& cutter) {
+  float* at = cutter.cut<float>(kLanes + kTile * kTileRow + kLanes);
+  if (!cutter.memory) return nullptr;
+  for (float* c = at; c < at + kLanes + kTile * kTileRow + kLanes; c += kLanes) store(c, zero());
+  return at + kLanes;
+}
+
+inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
+  Cutter cutter{memory};
+  s = BackwardScratch();
+  s.keys.tiles = plan.chunk_tiles;
+  s.keys.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.bf16 || plan.D % kLanes != 0;
+  s.keys.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.bf16;
+  const int64_t chunk = plan.chunk_tiles * kTile;
+  s.keys.packed = cutter.cut<uint8_t>(plan.chunk_tiles);
+  s.keys.kt = cutter.cut<float>(chunk * plan.D);
+  s.keys.vt = cutter.cut<float>(chunk * plan.Dv);
+  if (s.keys.copy_k) s.keys.k = cutter.cut<float>(chunk * plan.width);
+  if (s.keys.copy_v) s.keys.v = cutter.cut<float>(chunk * plan.value_width);
+  if (plan.key_rows.on && plan.key_rows.panel) {
+    s.keys.row_numbers = cutter.cut<float>(chunk * plan.key_rows.columns + kLanes);
+    s.keys.side_numbers = cutter.cut<float>(2 * chunk);
+  }
+  s.queries = cutter.cut<QueryTile>(plan.part_tiles);
+  float* distance_window = cutter.cut<float>(2 * kTile + 2 * kLanes);
+  float* column_numbers = cutter.cut<float>(2 * kTile);
+  float* gradient_window = cutter.cut<float>(2 * kTile + 2 * kLanes);
+  for (int64_t n = 0; n < plan.part_tiles; ++n) {
+    QueryTile query = {};
+    if (plan.query_rows.on && plan.query_rows.panel) {
+      cut_window(cutter, plan.query_rows, query.terms.query);
+      cut_window(cutter, plan.query_rows, query.dquery);
+      query.dquery_sides.data = cutter.cut<float>(2 * kTile * kLanes);
+    }
+    if (plan.value_rows.on && plan.value_rows.panel) {
+      cut_window(cutter, plan.value_rows, query.terms.value);
+      cut_window(cutter, plan.value_rows, query.value_sums);
+      query.value_sides.data = cutter.cut<float>(2 * kTile * kLanes);
+    }
+    query.terms.distance_window = distance_window;
+    query.terms.column_numbers = column_numbers;
+    if (plan.number.gradient) {
+      query.number_gradient.entries = cutter.cut<float>(plan.number.map.n + 2);
+      query.number_gradient.sides = cutter.cut<double>(2);
+      query.number_gradient.window = gradient_window + kLanes;
+    }
+    query.q_rows = cutter.cut<float>(kTile * plan.width);
+    query.q_bias = cutter.cut<float>(kTile * plan.width);
+    query.dout_rows = cutter.cut<float>(kTile * plan.value_width);
+    query.lse = cutter.cut<float>(kTile);
+    query.delta = cutter.cut<float>(kTile);
+    query.drop_keys = cutter.cut<int32_t>(2 * kTile);
+    query.dq_rows = cutter.cut<float>(kTile * plan.width);
+    if (memory) s.queries[n] = query;
+  }
+  s.p = cut_tile(cutter);
+  s.ds = s.ds_inside = cut_tile(cutter);
+  if (plan.cap != 0 || plan.inside_factor != 1) s.ds_inside = cut_tile(cutter);
+  if (plan.cap != 0) s.after = cut_tile(cutter);
+  s.dcontent = cutter.cut<float>(plan.width);
+  return cutter.used;
+}
+
+// Turns: wait until all earlier query tiles are done with key tile kt (or with the tables).
+inline void wait_for_turn(const Plan& plan, const KeyUnit& unit, int64_t kt, int32_t number) {
+  if (!unit.turn) return;
+  while (__atomic_load_n(unit.turn + kt, __ATOMIC_ACQUIRE) != number) plan.wait();
+}
+inline void pass_turn(const KeyUnit& unit, int64_t kt, int32_t number) {
+  if (unit.turn) __atomic_store_n(unit.turn + kt, number + 1, __ATOMIC_RELEASE);
+}
+
+inline void begin_query_tile(const Plan& plan, QueryTile& query) {
+  const int64_t b = query.b, h = query.h, i0 = query.index * kTile;
+  query.rows = at_most(kTile, plan.Q - i0);
+  query.q = load_queries(plan, b, h, query.index, true, query.q_rows, query.q_bias);
+  query.dout = Left{plan.dout.at(b, h, i0), plan.dout.row, 1};
+  if (plan.bf16 || plan.Dv % kLanes != 0) {
+    for (int64_t i = 0; i < query.rows; ++i) {
+      read_row(plan.dout, b, h, i0 + i, plan.Dv, query.dout_rows + i * plan.value_width, plan.value_width);
+    }
+    query.dout = Left{query.dout_rows, plan.value_width, 1};
+  }
+  const bool in_place = plan.dq.data && plan.D % kLanes == 0;
+  query.dq = in_place ? plan.dq.at(b, h, i0) : query.dq_rows;
+  query.dq_row = in_place ? plan.dq.row : plan.width;
+  for (int64_t i = 0; i < query.rows; ++i) {
+    const float lse = plan.lse_in[b * plan.lse_batch + h * plan.lse_head + (i0 + i) * plan.lse_row];
+    // A row that saw nothing has no probabilities.
+    query.lse[i] = lse == -__builtin_inff() ? -kMasked
+                                            : lse * 1.4426950408889634f - plan.dropout.log2_keep_factor;
+  }
+  if (plan.dropout.on) draw_row_keys(plan, b, h, query.index, query.drop_keys);
+  for (int64_t r = 0; r < query.rows; r += kLanes) {
+    Vec sums[kLanes];
+    for (int64_t l = 0; l < kLanes; ++l) {
+      sums[l] = zero();
+      if (r + l >= query.rows) continue;
+      const float* x = query.dout.data + (r + l) * query.dout.row;
+      const auto multiply = [&](const auto* y, auto load_y, auto load_first_y) {
+        int64_t c = 0;
+        for (; c + kLanes <= plan.Dv; c += kLanes) sums[l] = fma(load(x + c), load_y(y + c), sums[l]);
+        const int n = static_cast<int>(plan.Dv - c);
+        if (n > 0) sums[l] = fma(load_first(x + c, n), load_first_y(y + c, n), sums[l]);
+      };
+      if (plan.bf16) {
+        multiply(plan.out_in.bf16.at(b, h, i0 + r + l), load_bf16, load_first_bf16);
+      } else {
+        multiply(plan.out_in.at(b, h, i0 + r + l), load, load_first);
+      }
+    }
+    store(query.delta + r, rows_sum(sums) * set(plan.delta_factor));
+  }
+  if (query.number_gradient.entries) {
+    clear(query.number_gradient.entries, plan.number.map.n + 2);
+    query.number_gradient.sides[0] = query.number_gradient.sides[1] = 0;
+  }
+  if (plan.K == 0) return;
+  const Range d = distances_of(plan, b, query.index, 0, plan.k_places.tiles);
+  if (plan.query_rows.on && plan.query_rows.panel) {
+    open_rows(plan.query_rows, h, d.first, d.last, query.q.plain, query.rows, query.terms.query);
+    clear_window(plan.query_rows, d.first, d.last, query.rows, query.dquery, query.dquery_sides);
+  }
+  if (plan.value_rows.on && plan.value_rows.panel) {
+    open_rows(plan.value_rows, h, d.first, d.last, query.dout, query.rows, query.terms.value);
+    clear_window(plan.value_rows, d.first, d.last, query.rows, query.value_sums, query.value_sides);
+  }
+}
+
+inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit,
+                              const QueryTile& query) {
+  const int64_t b = query.b, h = query.h, i0 = query.index * kTile, bh = b * plan.H + h;
+  for (int64_t i = 0; query.fresh && i < query.rows; ++i) clear(query.dq + i * query.dq_row, plan.width);
+  if (plan.dcontent) {
+    for (int64_t c = 0; c < plan.width; c += kLanes) {
+      Vec sum = zero();
+      for (int64_t i = 0; i < query.rows; ++i) sum = sum + load(query.dq + i * query.dq_row + c);
+      store(s.dcontent + c, sum);
+    }
+  }
+  const bool query_window = plan.query_rows.on && plan.query_rows.panel && plan.K > 0;
+  if (query_window) {
+    add_sides(plan.query_rows, query.rows, query.dquery_sides, query.dquery);
+    add_window_rows(plan.query_rows, h, query.rows, query.dquery, query.dq, query.dq_row);
+  }
+  for (int64_t i = 0; plan.dq && i < query.rows; ++i) {
+    float* row = query.dq + i * query.dq_row;
+    if (plan.q_turn.cosine) turn_row(plan.q_turn, plan.q_turn.at(b, i0 + i), true, row);
+    if (plan.bf16 || row != plan.dq.at(b, h, i0 + i)) write_row(row, plan.D, 1, plan.dq, b, h, i0 + i);
+  }
+  if (plan.value_rows.gradient && plan.value_rows.panel && plan.K > 0) {
+    add_sides(plan.value_rows, query.rows, query.value_sides, query.value_sums);
+  }
+  // The tables, in turn.
+  const int64_t last = plan.k_places.tiles;
+  wait_for_turn(plan, unit, last, query.number);
+  if (query.number_gradient.entries) {
+    const int64_t n = plan.number.map.n + 2;
+    float* to = plan.number.gradient + bh * n;
+    int64_t e = 0;
+    for (; e + kLanes <= n; e += kLanes) store(to + e, load(to + e) + load(query.number_gradient.entries + e));
+    for (; e < n; ++e) to[e] += query.number_gradient.entries[e];
+    for (int side = 0; side < 2; ++side) {
+      plan.number.side_gradient[bh * 2 + side] += query.number_gradient.sides[side];
+    }
+  }
+  if (plan.dcontent) {
+    float* to = plan.dcontent + bh * plan.width;
+    for (int64_t c = 0; c < plan.width; c += kLanes) store(to + c, load(to + c) + load(s.dcontent + c));
+  }
+  if (query_window && plan.query_rows.gradient) {
+    const RowsTerm& term = plan.query_rows;
+    add_window_gradient(term, query.dquery, query.rows, query.q.plain.data, query.q.plain.row,
+                        term.gradient + bh * term.used * term.width);
+  }
+  if (plan.value_rows.gradient && plan.value_rows.panel && plan.K > 0) {
+    const RowsTerm& term = plan.value_rows;
+    add_window_gradient(term, query.value_sums, query.rows, query.dout.data, query.dout.row,
+                        term.gradient + bh * term.used * term.width);
+  }
+  pass_turn(unit, last, query.number);
+}
+
+}  // namespace locant::attention::LOCANT_SIMD_NAMESPACE

@@ -1,0 +1,258 @@
+// One tile of backward: gradients of its scores, and what they add to queries, keys and terms.
+#pragma once
+
+#include "locant/attention/backward_scratch-inl.h"
+
+namespace locant::attention::LOCANT_SIMD_NAMESPACE {
+
+// Finish of step 1: probabilities.
+struct StoreProbabilities {
+  float* data;
+  const float* lse;
+  Ahead* ahead;
+  template <int R, int C>
+  void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const Vec row_lse = set(lse[r0 + r]);
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) {
+        store(data + (r0 + r) * kTileRow + c0 + c * kLanes, exp2(acc[r][c] - row_lse));
+      }
+    }
+  }
+};
+
+// Finish of step 2: gradients of the scores.
+struct StoreScoreGradients {
+  float* data;
+  const float* p;
+  const float* delta;
+  Ahead* ahead;
+  template <int R, int C>
+  void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const Vec row_delta = set(delta[r0 + r]);
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) {
+        const int64_t at = (r0 + r) * kTileRow + c0 + c * kLanes;
+        store(data + at, load(p + at) * (acc[r][c] - row_delta));
+      }
+    }
+  }
+};
+
+// Steps 1 and 2 where every row sees every key and nothing lies between score and product.
+inline void whole_tile_gradients(const Plan& plan, const Tile& tile, const QueryTile& query,
+                                 const float* kt, const float* vt, const Start& start,
+                                 const Start& value_start, BackwardScratch& s) {
+  product(tile.rows, kTileVecs, plan.D, query.q.bias, Right{kt, kTile}, start,
+          StoreProbabilities{s.p, query.lse, s.ahead});
+  product(tile.rows, kTileVecs, plan.Dv, query.dout, Right{vt, kTile}, value_start,
+          StoreScoreGradients{s.ds, s.p, query.delta, s.ahead});
+}
+
+// The same for the other tiles. Dropout zeroes dP, and then the P that multiplies the values.
+inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryTile& query,
+                                const float* kt, const float* vt, const Start& start,
+                                const Start& after, const Start& value_start, BackwardScratch& s) {
+  const bool separate = s.ds_inside != s.ds;
+  const int64_t step = tile.partial ? kBand : kTile;
+  for (int64_t r = 0; r < tile.rows; r += step) {
+    const int64_t n = at_most(step, tile.rows - r);
+    Range vecs = vecs_of(seen_keys(plan, tile, r, n));
+    if (vecs.empty()) vecs.last = vecs.first;
+    product_of(r, r + n, vecs.first, vecs.last, plan.D, query.q.bias, Right{kt, kTile}, start,
+               StoreTo{s.p, kTileRow, s.ahead});
+    product_of(r, r + n, vecs.first, vecs.last, plan.Dv, query.dout, Right{vt, kTile}, value_start,
+               StoreTo{s.ds, kTileRow, s.ahead});
+    for (int64_t i = r; i < r + n; ++i) {
+      const Band band = band_of(plan, tile.q_position[i]);
+      const Vec lse = set(query.lse[i]), delta = set(query.delta[i]);
+      for (int64_t c = 0; c < kTile; c += kLanes) {
+        const int64_t at = i * kTileRow + c;
+        if (c < vecs.first * kLanes || c >= vecs.last * kLanes) {
+          store(s.p + at, zero());
+          store(s.ds + at, zero());
+          if (separate) store(s.ds_inside + at, zero());
+          continue;
+        }
+        Vec x = load(s.p + at), slope = set(plan.inside_factor);
+        if (plan.cap != 0) {
+          const Vec tanh = tanh_of(x);
+          slope = slope * (set(1.0f) - tanh * tanh);
+          x = set(plan.cap) * tanh;
+          if (after.data) x = x + load(after.data + i * after.row + c);
+          if (after.number) x = x + set(after.number[i]);
+        }
+        Vec p = exp2(x - lse), dp = load(s.ds + at);
+        const Vec undropped = p;
+        if (plan.dropout.on) {
+          const Mask keep = kept(plan.dropout, iload(plan.dropout.k_tokens + tile.j0 + c),
+                                 query.drop_keys[i], query.drop_keys[kTile + i]);
+          p = select(keep, p, zero());
+          dp = select(keep, dp, zero());
+        }
+        Vec ds = undropped * (dp - delta);
+        if (tile.partial) {
+          const Mask keep = keep_mask(tile, band, c);
+          p = select(keep, p, zero());
+          ds = select(keep, ds, zero());
+        }
+        store(s.p + at, p);
+        store(s.ds + at, ds);
+        if (separate) store(s.ds_inside + at, ds * slope);
+      }
+    }
+  }
+}
+
+// Rows, or keys, of a partial tile that share their range of the other side.
+constexpr int64_t kFine = 2 * kBlockRows;
+
+// out[j] += sum over rows of x[i][j] y[i]: dV and dK.
+inline void add_to_keys(const Plan& plan, const Tile& tile, const float* x, const Left& y, int64_t width,
+                        bool fresh, float* out, int64_t out_row, Ahead* ahead) {
+  const auto add = [&](int64_t c, int64_t n, const Range& rows) {
+    float* to = out + c * out_row;
+    product(n, width / kLanes, at_least(0, rows.last - rows.first),
+            Left{x + rows.first * kTileRow + c, 1, kTileRow}, Right{y.data + rows.first * y.row, y.row},
+            fresh ? Start{} : Start{to, out_row}, StoreTo{to, out_row, ahead});
+  };
+  if (!tile.partial || !tile.consecutive) {
+    add(0, tile.keys, {0, tile.rows});
+    return;
+  }
+  for (int64_t c = 0; c < tile.keys; c += kFine) {
+    const int64_t n = at_most(kFine, tile.keys - c);
+    add(c, n, seeing_rows(plan, tile, c, n));
+  }
+}
+
+// dQ += dS K.
+inline void add_to_queries(const Plan& plan, const Tile& tile, const float* ds, const KeyRows& k,
+                           bool fresh, float* dq, int64_t dq_row, Ahead* ahead) {
+  const int64_t vecs = plan.width / kLanes;
+  const auto add = [&](int64_t r, int64_t n, const Range& keys) {
+    float* to = dq + r * dq_row;
+    product(n, vecs, at_least(0, keys.last - keys.first), Left{ds + r * kTileRow + keys.first, kTileRow, 1},
+            Right{k.data + keys.first * k.row, k.row}, fresh ? Start{} : Start{to, dq_row},
+            StoreTo{to, dq_row, ahead});
+  };
+  if (!tile.partial || !tile.consecutive) {
+    add(0, tile.rows, {0, tile.keys});
+    return;
+  }
+  for (int64_t r = 0; r < tile.rows; r += kFine) {
+    const int64_t n = at_most(kFine, tile.rows - r);
+    add(r, n, seen_keys(plan, tile, r, n));
+  }
+}
+
+inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit, int64_t kt,
+                          const Tile& tile, QueryTile& query) {
+  const int64_t b = query.b, h = query.h, slot = s.keys.slot(kt);
+  const KeyRows k = key_rows_of(plan, s.keys, b, unit.hk, kt, true);
+  const float* k_panel = s.keys.kt + slot * plan.D * kTile;
+  const float* v_panel = s.keys.vt + slot * plan.Dv * kTile;
+
+  // 1 scores, 2 softmax
+  const Start start = start_values(plan, tile, b, h, kt, true, s.keys, k, query.q.plain, query.terms, s.p);
+  Start value_start;
+  float far_values[kTile];
+  if (plan.value_rows.on) {
+    Sources sources;
+    sources.buffer = s.ds;
+    add_rows(plan, plan.value_rows, tile, h, query.terms.value, query.dout, far_values, sources);
+    value_start = sources.sum(tile.rows);
+  }
+  if (!tile.partial && s.ds_inside == s.ds && !plan.dropout.on) {
+    whole_tile_gradients(plan, tile, query, k_panel, v_panel, start, value_start, s);
+  } else {
+    Start after;
+    if (plan.cap != 0) {
+      after = start_values(plan, tile, b, h, kt, false, s.keys, k, query.q.plain, query.terms, s.after);
+    }
+    part_tile_gradients(plan, tile, query, k_panel, v_panel, start, after, value_start, s);
+  }
+
+  // 1 scores, the queries' side
+  add_to_queries(plan, tile, s.ds_inside, k, query.fresh, query.dq, query.dq_row, s.ahead);
+  const auto gradient_of = [&](bool inside) { return inside ? s.ds_inside : s.ds; };
+  if (query.number_gradient.entries) {
+    number_adjoint(plan.number, tile, gradient_of(plan.number.inside), query.number_gradient);
+  }
+  const RowsTerm& rows = plan.query_rows;
+  if (rows.on) {
+    const float* ds = gradient_of(rows.inside);
+    if (rows.panel) {
+      scatter_rows(rows, tile, ds, query.dquery, query.dquery_sides);
+    } else {
+      add_row_per_pair(rows, tile, h, ds, query.dq, query.dq_row);
+      if (rows.gradient) {
+        add_gradient_per_pair(rows, tile, ds, query.q.plain.data, query.q.plain.row, false,
+                              rows.gradient + (b * plan.H + h) * rows.used * rows.width);
+      }
+    }
+  }
+  const RowsTerm& values = plan.value_rows;
+  if (values.gradient) {
+    if (values.panel) {
+      scatter_rows(values, tile, s.p, query.value_sums, query.value_sides);
+    } else {
+      add_gradient_per_pair(values, tile, s.p, query.dout.data, query.dout.row, false,
+                            values.gradient + (b * plan.H + h) * values.used * values.width);
+    }
+  }
+
+  // 3 outputs and 1 scores, the keys' side: in turn
+  wait_for_turn(plan, unit, kt, query.number);
+  const bool first = !unit.touched[kt];
+  unit.touched[kt] = 1;
+  if (unit.dv) {
+    add_to_keys(plan, tile, s.p, query.dout, plan.value_width, first, unit.dv + tile.j0 * unit.dv_row,
+                unit.dv_row, s.ahead);
+  }
+  if (unit.dk) {
+    add_to_keys(plan, tile, s.ds_inside, query.q.bias, plan.width, first,
+                unit.dk + tile.j0 * unit.dk_row, unit.dk_row, s.ahead);
+  }
+  if (plan.dkey_numbers) {
+    float* to = plan.dkey_numbers + (b * plan.H + h) * plan.k_places.padded + tile.j0;
+    for (int64_t c = 0; c < kTile; c += kLanes) {
+      Vec sum = zero();
+      for (int64_t i = 0; i < tile.rows; ++i) sum = sum + load(s.ds + i * kTileRow + c);
+      store(to + c, load(to + c) + sum);
+    }
+  }
+  const RowsTerm& key_rows = plan.key_rows;
+  if (key_rows.on) {
+    const float* ds = gradient_of(key_rows.inside);
+    if (key_rows.panel) {
+      const int64_t in_group = h - unit.hk * plan.group;
+      scatter_key_rows(key_rows, tile, ds,
+                       unit.dk_rows + (in_group * plan.k_places.padded + tile.j0) * key_rows.columns);
+    } else {
+      for (int64_t j = 0; unit.dk && j < tile.keys; ++j) {
+        float* to = unit.dk + (tile.j0 + j) * unit.dk_row;
+        for (int64_t i = 0; i < tile.rows; ++i) {
+          const int64_t d = static_cast<int64_t>(tile.k_position[j]) - tile.q_position[i];
+          const float* row = key_rows.rows_of(h) + column_at(key_rows, d) * key_rows.width;
+          const Vec x = set(ds[i * kTileRow + j]);
+          for (int64_t c = 0; c < plan.width; c += kLanes) {
+            store(to + c, fma(x, load(row + c), load(to + c)));
+          }
+        }
+      }
+      if (key_rows.gradient) {
+        add_gradient_per_pair(key_rows, tile, ds, k.data, k.row, true,
+                              key_rows.gradient + (b * plan.H + h) * key_rows.used * key_rows.width);
+      }
+    }
+  }
+  pass_turn(unit, kt, query.number);
+  query.fresh = false;
+}
+
+}  // namespace locant::attention::LOCANT_SIMD_NAMESPACE
