@@ -83,7 +83,7 @@ inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& uni
       if (rows.gradient) {
         open_store(plan, s.keys, unit.b, h, 0);
         pack_tile(plan, s.keys, unit.b, h, kt, true);
-        const KeyRows k = key_rows_of(plan, s.keys, unit.b, unit.hk, kt, true);
+        const KeyRows k = key_rows_of(plan, s.keys, unit.b, unit.hk, kt);
         float* out = rows.gradient + (unit.b * plan.H + h) * rows.used * rows.width;
         product(rows.used, rows.width / kLanes, keys, Left{gradient, 1, rows.columns},
                 Right{k.data, k.row}, Start{out, rows.width, nullptr}, StoreTo{out, rows.width});

@@ -15,6 +15,8 @@ struct QueryTile {
   bool fresh;      // dq holds nothing yet
   QueryRows q;
   Left dout;
+  Left dout_values;             // as the left operand of dO V^T
+  Right q_by_row, dout_by_row;  // right operands of products over rows
   float* dq;  // in the caller's memory where rows are whole vectors
   int64_t dq_row;
   float *lse, *delta;     // [kTile], log2 units, less log2_keep_factor; times delta_factor
@@ -26,6 +28,8 @@ struct QueryTile {
   NumberGradient number_gradient;
   float *q_rows, *q_bias;  // [kTile][width]
   float* dout_rows;        // [kTile][value_width]
+  float *q_pairs, *dout_pairs;          // [kTile][units of a row]
+  float *q_row_pairs, *dout_row_pairs;  // [units of kTile][width], [value_width]
   float* dq_rows;          // [kTile][width]
 };
 
@@ -35,6 +39,7 @@ struct BackwardScratch {
   float *p, *ds;       // [kTile][kTileRow], zero beside the rows
   float* ds_inside;    // inside the softcap; without one the same as ds
   float* after;        // with a softcap: the terms outside of it
+  float* pairs;        // [kTile][units of a tile row] the left operand at hand
   float* dcontent;     // [width]
   Ahead* ahead;
 };
@@ -49,19 +54,7 @@ inline float* cut_tile(Cutter& cutter) {
 inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
   Cutter cutter{memory};
   s = BackwardScratch();
-  s.keys.tiles = plan.chunk_tiles;
-  s.keys.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.bf16 || plan.D % kLanes != 0;
-  s.keys.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.bf16;
-  const int64_t chunk = plan.chunk_tiles * kTile;
-  s.keys.packed = cutter.cut<uint8_t>(plan.chunk_tiles);
-  s.keys.kt = cutter.cut<float>(chunk * plan.D);
-  s.keys.vt = cutter.cut<float>(chunk * plan.Dv);
-  if (s.keys.copy_k) s.keys.k = cutter.cut<float>(chunk * plan.width);
-  if (s.keys.copy_v) s.keys.v = cutter.cut<float>(chunk * plan.value_width);
-  if (plan.key_rows.on && plan.key_rows.panel) {
-    s.keys.row_numbers = cutter.cut<float>(chunk * plan.key_rows.columns + kLanes);
-    s.keys.side_numbers = cutter.cut<float>(2 * chunk);
-  }
+  cut_keys(plan, true, s.keys, cutter);
   s.queries = cutter.cut<QueryTile>(plan.part_tiles);
   float* distance_window = cutter.cut<float>(2 * kTile + 2 * kLanes);
   float* column_numbers = cutter.cut<float>(2 * kTile);
@@ -88,6 +81,12 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
     query.q_rows = cutter.cut<float>(kTile * plan.width);
     query.q_bias = cutter.cut<float>(kTile * plan.width);
     query.dout_rows = cutter.cut<float>(kTile * plan.value_width);
+    if (kPairs) {
+      query.q_pairs = cutter.cut<float>(kTile * unit_row(plan.width));
+      query.dout_pairs = cutter.cut<float>(kTile * unit_row(plan.value_width));
+      query.q_row_pairs = cutter.cut<float>(units(kTile) * plan.width);
+      query.dout_row_pairs = cutter.cut<float>(units(kTile) * plan.value_width);
+    }
     query.lse = cutter.cut<float>(kTile);
     query.delta = cutter.cut<float>(kTile);
     query.drop_keys = cutter.cut<int32_t>(2 * kTile);
@@ -98,6 +97,7 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
   s.ds = s.ds_inside = cut_tile(cutter);
   if (plan.cap != 0 || plan.inside_factor != 1) s.ds_inside = cut_tile(cutter);
   if (plan.cap != 0) s.after = cut_tile(cutter);
+  if (kPairs) s.pairs = cutter.cut<float>(kTile * units(kTile));
   s.dcontent = cutter.cut<float>(plan.width);
   return cutter.used;
 }
@@ -114,13 +114,27 @@ inline void pass_turn(const KeyUnit& unit, int64_t kt, int32_t number) {
 inline void begin_query_tile(const Plan& plan, QueryTile& query) {
   const int64_t b = query.b, h = query.h, i0 = query.index * kTile;
   query.rows = at_most(kTile, plan.Q - i0);
-  query.q = load_queries(plan, b, h, query.index, true, query.q_rows, query.q_bias);
+  query.q = load_queries(plan, b, h, query.index, true, query.q_rows, query.q_bias, query.q_pairs);
   query.dout = Left{plan.dout.at(b, h, i0), plan.dout.row, 1};
   if (plan.bf16 || plan.Dv % kLanes != 0) {
     for (int64_t i = 0; i < query.rows; ++i) {
       read_row(plan.dout, b, h, i0 + i, plan.Dv, query.dout_rows + i * plan.value_width, plan.value_width);
     }
     query.dout = Left{query.dout_rows, plan.value_width, 1};
+  }
+  query.dout_values = query.dout;
+  query.q_by_row = Right{query.q.bias.data, query.q.bias.row};
+  query.dout_by_row = Right{query.dout.data, query.dout.row};
+  if constexpr (kPairs) {
+    const int64_t width = plan.width, value_width = plan.value_width;
+    pair_columns(query.dout.data, query.dout.row, query.rows, value_width, query.dout_pairs,
+                 unit_row(value_width));
+    pair_rows(query.q.bias.data, query.q.bias.row, query.rows, width, query.q_row_pairs, width);
+    pair_rows(query.dout.data, query.dout.row, query.rows, value_width, query.dout_row_pairs,
+              value_width);
+    query.dout_values = Left{query.dout_pairs, unit_row(value_width), 1};
+    query.q_by_row = Right{query.q_row_pairs, width};
+    query.dout_by_row = Right{query.dout_row_pairs, value_width};
   }
   const bool in_place = plan.dq.data && plan.D % kLanes == 0;
   query.dq = in_place ? plan.dq.at(b, h, i0) : query.dq_rows;

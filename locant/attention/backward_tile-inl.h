@@ -47,10 +47,10 @@ struct StoreScoreGradients {
 inline void whole_tile_gradients(const Plan& plan, const Tile& tile, const QueryTile& query,
                                  const float* kt, const float* vt, const Start& start,
                                  const Start& value_start, BackwardScratch& s) {
-  product(tile.rows, kTileVecs, plan.D, query.q.bias, Right{kt, kTile}, start,
-          StoreProbabilities{s.p, query.lse, s.ahead});
-  product(tile.rows, kTileVecs, plan.Dv, query.dout, Right{vt, kTile}, value_start,
-          StoreScoreGradients{s.ds, s.p, query.delta, s.ahead});
+  product(tile.rows, kTileVecs, units(plan.D), query.q.scores, Right{kt, kTile}, start,
+          StoreProbabilities{s.p, query.lse, s.ahead}, Scores{plan.score_factor});
+  product(tile.rows, kTileVecs, units(plan.Dv), query.dout_values, Right{vt, kTile}, value_start,
+          StoreScoreGradients{s.ds, s.p, query.delta, s.ahead}, Scores{plan.gradient_factor});
 }
 
 // The same for the other tiles. Dropout zeroes dP, and then the P that multiplies the values.
@@ -63,10 +63,10 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
     const int64_t n = at_most(step, tile.rows - r);
     Range vecs = vecs_of(seen_keys(plan, tile, r, n));
     if (vecs.empty()) vecs.last = vecs.first;
-    product_of(r, r + n, vecs.first, vecs.last, plan.D, query.q.bias, Right{kt, kTile}, start,
-               StoreTo{s.p, kTileRow, s.ahead});
-    product_of(r, r + n, vecs.first, vecs.last, plan.Dv, query.dout, Right{vt, kTile}, value_start,
-               StoreTo{s.ds, kTileRow, s.ahead});
+    product_of(r, r + n, vecs.first, vecs.last, units(plan.D), query.q.scores, Right{kt, kTile},
+               start, StoreTo{s.p, kTileRow, s.ahead}, Scores{plan.score_factor});
+    product_of(r, r + n, vecs.first, vecs.last, units(plan.Dv), query.dout_values, Right{vt, kTile},
+               value_start, StoreTo{s.ds, kTileRow, s.ahead}, Scores{plan.gradient_factor});
     for (int64_t i = r; i < r + n; ++i) {
       const Band band = band_of(plan, tile.q_position[i]);
       const Vec lse = set(query.lse[i]), delta = set(query.delta[i]);
@@ -112,13 +112,14 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
 constexpr int64_t kFine = 2 * kBlockRows;
 
 // out[j] += sum over rows of x[i][j] y[i]: dV and dK.
-inline void add_to_keys(const Plan& plan, const Tile& tile, const float* x, const Left& y, int64_t width,
-                        bool fresh, float* out, int64_t out_row, Ahead* ahead) {
-  const auto add = [&](int64_t c, int64_t n, const Range& rows) {
+inline void add_to_keys(const Plan& plan, const Tile& tile, const float* x, const Right& y, int64_t width,
+                        bool fresh, float* out, int64_t out_row, float* pairs, Ahead* ahead) {
+  const Left columns = tile_columns(x, tile.rows, pairs);
+  const auto add = [&](int64_t c, int64_t n, const Range& seeing) {
     float* to = out + c * out_row;
-    product(n, width / kLanes, at_least(0, rows.last - rows.first),
-            Left{x + rows.first * kTileRow + c, 1, kTileRow}, Right{y.data + rows.first * y.row, y.row},
-            fresh ? Start{} : Start{to, out_row}, StoreTo{to, out_row, ahead});
+    const Range rows = units_of(seeing);
+    product(n, width / kLanes, rows.count(), columns.from(c, rows.first), y.from(rows.first),
+            fresh ? Start{} : Start{to, out_row}, StoreTo{to, out_row, ahead}, Sums());
   };
   if (!tile.partial || !tile.consecutive) {
     add(0, tile.keys, {0, tile.rows});
@@ -131,14 +132,14 @@ inline void add_to_keys(const Plan& plan, const Tile& tile, const float* x, cons
 }
 
 // dQ += dS K.
-inline void add_to_queries(const Plan& plan, const Tile& tile, const float* ds, const KeyRows& k,
-                           bool fresh, float* dq, int64_t dq_row, Ahead* ahead) {
+inline void add_to_queries(const Plan& plan, const Tile& tile, const float* ds, const Right& k,
+                           bool fresh, float* dq, int64_t dq_row, float* pairs, Ahead* ahead) {
   const int64_t vecs = plan.width / kLanes;
-  const auto add = [&](int64_t r, int64_t n, const Range& keys) {
+  const auto add = [&](int64_t r, int64_t n, const Range& seen) {
     float* to = dq + r * dq_row;
-    product(n, vecs, at_least(0, keys.last - keys.first), Left{ds + r * kTileRow + keys.first, kTileRow, 1},
-            Right{k.data + keys.first * k.row, k.row}, fresh ? Start{} : Start{to, dq_row},
-            StoreTo{to, dq_row, ahead});
+    const Range keys = units_of(seen);
+    product(n, vecs, keys.count(), tile_rows(ds, r, n, seen, pairs), k.from(keys.first),
+            fresh ? Start{} : Start{to, dq_row}, StoreTo{to, dq_row, ahead}, Sums());
   };
   if (!tile.partial || !tile.consecutive) {
     add(0, tile.rows, {0, tile.keys});
@@ -153,9 +154,9 @@ inline void add_to_queries(const Plan& plan, const Tile& tile, const float* ds, 
 inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit, int64_t kt,
                           const Tile& tile, QueryTile& query) {
   const int64_t b = query.b, h = query.h, slot = s.keys.slot(kt);
-  const KeyRows k = key_rows_of(plan, s.keys, b, unit.hk, kt, true);
-  const float* k_panel = s.keys.kt + slot * plan.D * kTile;
-  const float* v_panel = s.keys.vt + slot * plan.Dv * kTile;
+  const KeyRows k = key_rows_of(plan, s.keys, b, unit.hk, kt);
+  const float* k_panel = s.keys.kt + slot * units(plan.D) * kTile;
+  const float* v_panel = s.keys.vt + slot * units(plan.Dv) * kTile;
 
   // 1 scores, 2 softmax
   const Start start = start_values(plan, tile, b, h, kt, true, s.keys, k, query.q.plain, query.terms, s.p);
@@ -178,7 +179,8 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   }
 
   // 1 scores, the queries' side
-  add_to_queries(plan, tile, s.ds_inside, k, query.fresh, query.dq, query.dq_row, s.ahead);
+  add_to_queries(plan, tile, s.ds_inside, keys_of(plan, s.keys, b, unit.hk, kt), query.fresh, query.dq,
+                 query.dq_row, s.pairs, s.ahead);
   const auto gradient_of = [&](bool inside) { return inside ? s.ds_inside : s.ds; };
   if (query.number_gradient.entries) {
     number_adjoint(plan.number, tile, gradient_of(plan.number.inside), query.number_gradient);
@@ -211,12 +213,12 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   const bool first = !unit.touched[kt];
   unit.touched[kt] = 1;
   if (unit.dv) {
-    add_to_keys(plan, tile, s.p, query.dout, plan.value_width, first, unit.dv + tile.j0 * unit.dv_row,
-                unit.dv_row, s.ahead);
+    add_to_keys(plan, tile, s.p, query.dout_by_row, plan.value_width, first,
+                unit.dv + tile.j0 * unit.dv_row, unit.dv_row, s.pairs, s.ahead);
   }
   if (unit.dk) {
-    add_to_keys(plan, tile, s.ds_inside, query.q.bias, plan.width, first,
-                unit.dk + tile.j0 * unit.dk_row, unit.dk_row, s.ahead);
+    add_to_keys(plan, tile, s.ds_inside, query.q_by_row, plan.width, first,
+                unit.dk + tile.j0 * unit.dk_row, unit.dk_row, s.pairs, s.ahead);
   }
   if (plan.dkey_numbers) {
     float* to = plan.dkey_numbers + (b * plan.H + h) * plan.k_places.padded + tile.j0;

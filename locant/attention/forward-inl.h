@@ -34,6 +34,8 @@ struct ForwardScratch {
   SoftmaxState* states;  // one for each query tile of a part, or one in all with a single chunk
   float* q;              // [kTile][width], turned, when rows cannot be read in place
   float* q_bias;         // the same plus the content bias
+  float* q_pairs;        // the same in pairs
+  float* pairs;          // [kTile][units of a tile row] probabilities in pairs
   float* scores;         // [kTile][kTileRow]
   float* after;          // [kTile][kTileRow] terms after the softcap
   int32_t* drop_keys;    // [2][kTile]
@@ -41,19 +43,7 @@ struct ForwardScratch {
 
 inline size_t cut_forward(const Plan& plan, ForwardScratch& s, char* memory) {
   Cutter cutter{memory};
-  s.keys = KeyStore();
-  s.keys.tiles = plan.chunk_tiles;
-  s.keys.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.bf16;
-  s.keys.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.bf16;
-  const int64_t chunk = plan.chunk_tiles * kTile;
-  s.keys.packed = cutter.cut<uint8_t>(plan.chunk_tiles);
-  s.keys.kt = cutter.cut<float>(chunk * plan.D);
-  if (s.keys.copy_k) s.keys.k = cutter.cut<float>(kTile * plan.width);
-  if (s.keys.copy_v) s.keys.v = cutter.cut<float>(chunk * plan.value_width);
-  if (plan.key_rows.on && plan.key_rows.panel) {
-    s.keys.row_numbers = cutter.cut<float>(chunk * plan.key_rows.columns + kLanes);
-    s.keys.side_numbers = cutter.cut<float>(2 * chunk);
-  }
+  cut_keys(plan, false, s.keys, cutter);
   s.terms = TermState();
   if (plan.query_rows.on && plan.query_rows.panel) cut_window(cutter, plan.query_rows, s.terms.query);
   if (plan.value_rows.on && plan.value_rows.panel) {
@@ -64,6 +54,8 @@ inline size_t cut_forward(const Plan& plan, ForwardScratch& s, char* memory) {
   s.terms.column_numbers = cutter.cut<float>(2 * kTile);
   s.q = cutter.cut<float>(kTile * plan.width);
   s.q_bias = cutter.cut<float>(kTile * plan.width);
+  if (kPairs) s.q_pairs = cutter.cut<float>(kTile * unit_row(plan.width));
+  if (kPairs) s.pairs = cutter.cut<float>(kTile * units(kTile));
   s.scores = cutter.cut<float>(kTile * kTileRow);
   s.after = cutter.cut<float>(kTile * kTileRow);
   s.drop_keys = cutter.cut<int32_t>(2 * kTile);
@@ -95,9 +87,10 @@ inline void begin_rows(SoftmaxState& state) {
 // Queries of a tile: in place, or turned; `bias` also with the content bias added.
 struct QueryRows {
   Left plain, bias;
+  Left scores;  // as the left operand of the scores
 };
 inline QueryRows load_queries(const Plan& plan, int64_t b, int64_t h, int64_t qt, bool whole_vectors,
-                              float* plain, float* bias) {
+                              float* plain, float* bias, float* pairs) {
   const int64_t i0 = qt * kTile, rows = at_most(kTile, plan.Q - i0);
   QueryRows q;
   q.plain = q.bias = Left{plan.q.at(b, h, i0), plan.q.row, 1};
@@ -118,6 +111,11 @@ inline QueryRows load_queries(const Plan& plan, int64_t b, int64_t h, int64_t qt
     }
     q.bias = Left{bias, plan.width, 1};
   }
+  q.scores = q.bias;
+  if constexpr (kPairs) {
+    pair_columns(q.bias.data, q.bias.row, rows, plan.width, pairs, unit_row(plan.width));
+    q.scores = Left{pairs, unit_row(plan.width), 1};
+  }
   return q;
 }
 
@@ -130,14 +128,15 @@ inline bool scores_of_whole_tile(const Plan& plan, const Tile& tile, const Left&
                                  const Start& start, float* scores, SoftmaxState& state, Ahead* ahead) {
   Start relative = start;
   relative.minus = state.reference;
+  const Scores multiply{plan.score_factor};
   if (state.unset) {
-    product(tile.rows, kTileVecs, plan.D, q, Right{kt, kTile}, relative,
-            StoreFirstScores{scores, state.tops, ahead});
+    product(tile.rows, kTileVecs, units(plan.D), q, Right{kt, kTile}, relative,
+            StoreFirstScores{scores, state.tops, ahead}, multiply);
     return true;
   }
   Vec excess = set(kMasked);
-  product(tile.rows, kTileVecs, plan.D, q, Right{kt, kTile}, relative,
-          StoreScores{scores, &excess, ahead});
+  product(tile.rows, kTileVecs, units(plan.D), q, Right{kt, kTile}, relative,
+          StoreScores{scores, &excess, ahead}, multiply);
   if (!(hmax(excess) > kSlack)) return false;
   find_tops(tile, scores, state.tops);
   return true;
@@ -152,8 +151,8 @@ inline void scores_of_part_tile(const Plan& plan, const Tile& tile, const Left& 
     const int64_t n = at_most(kBand, tile.rows - r);
     Range vecs = vecs_of(seen_keys(plan, tile, r, n));
     if (vecs.empty()) vecs.last = vecs.first;
-    product_of(r, r + n, vecs.first, vecs.last, plan.D, q, Right{kt, kTile}, start,
-               StoreTo{scores, kTileRow, ahead});
+    product_of(r, r + n, vecs.first, vecs.last, units(plan.D), q, Right{kt, kTile}, start,
+               StoreTo{scores, kTileRow, ahead}, Scores{plan.score_factor});
     for (int64_t i = r; i < r + n; ++i) {
       const Band band = band_of(plan, tile.q_position[i]);
       const Vec reference = set(state.reference[i]);
@@ -177,22 +176,22 @@ inline void scores_of_part_tile(const Plan& plan, const Tile& tile, const Left& 
 inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t h, int64_t kt,
                          const Tile& tile, const QueryRows& q, SoftmaxState& state, Ahead* ahead) {
   const int64_t hk = h / plan.group;
-  const KeyRows k = key_rows_of(plan, s.keys, b, hk, kt, false);
-  const KeyRows v = value_rows_of(plan, s.keys, b, hk, kt);
-  const float* panel = s.keys.kt + s.keys.slot(kt) * plan.D * kTile;
+  const KeyRows k = key_rows_of(plan, s.keys, b, hk, kt);
+  const Right v = values_of(plan, s.keys, b, hk, kt);
+  const float* panel = s.keys.kt + s.keys.slot(kt) * units(plan.D) * kTile;
   const Window* value_window = plan.value_rows.on && plan.value_rows.panel ? &s.terms.value : nullptr;
 
   // 1 scores
   const Start start = start_values(plan, tile, b, h, kt, true, s.keys, k, q.plain, s.terms, s.scores);
   bool moves = true;
   if (!tile.partial && plan.cap == 0) {
-    moves = scores_of_whole_tile(plan, tile, q.bias, panel, start, s.scores, state, ahead);
+    moves = scores_of_whole_tile(plan, tile, q.scores, panel, start, s.scores, state, ahead);
   } else {
     Start after;
     if (plan.cap != 0) {
       after = start_values(plan, tile, b, h, kt, false, s.keys, k, q.plain, s.terms, s.after);
     }
-    scores_of_part_tile(plan, tile, q.bias, panel, start, after, state, s.scores, ahead);
+    scores_of_part_tile(plan, tile, q.scores, panel, start, after, state, s.scores, ahead);
   }
 
   // 2 softmax, 3 outputs
@@ -207,7 +206,7 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
   for (int64_t r = 0; r < tile.rows; r += step) {
     const int64_t n = at_most(step, tile.rows - r);
     const Range seen = seen_keys(plan, tile, r, n);
-    const int64_t keys = at_least(0, seen.last - seen.first);
+    const Range keys = units_of(seen);
     const Range vecs = plan.value_rows.on ? Range{0, kTileVecs} : vecs_of(seen);
     if (moves) {
       exponentiate<true>(r, n, vecs, s.scores, state, all_sums);
@@ -217,8 +216,8 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
     if (plan.dropout.on) drop(plan, tile, r, n, vecs, s.drop_keys, s.scores, side_sums);
     float* out = state.out + r * plan.value_width;
     const Start before = state.fresh ? Start{} : Start{out, plan.value_width};
-    product(n, value_vecs, keys, Left{s.scores + r * kTileRow + seen.first, kTileRow, 1},
-            Right{v.data + seen.first * v.row, v.row}, before, StoreTo{out, plan.value_width, ahead});
+    product(n, value_vecs, keys.count(), tile_rows(s.scores, r, n, seen, s.pairs), v.from(keys.first),
+            before, StoreTo{out, plan.value_width, ahead}, Sums());
   }
   if (value_window) {
     if (!far) scatter_rows(plan.value_rows, tile, s.scores, *value_window, s.terms.value_sides);
@@ -294,7 +293,7 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) 
     for (int64_t qt = part.first_tile; qt < part.last_tile; ++qt) {
       SoftmaxState& state = s.states[one_chunk ? 0 : qt - part.first_tile];
       if (chunk == 0) begin_rows(state);
-      const QueryRows q = load_queries(plan, part.b, part.h, qt, false, s.q, s.q_bias);
+      const QueryRows q = load_queries(plan, part.b, part.h, qt, false, s.q, s.q_bias, s.q_pairs);
       if (plan.dropout.on) draw_row_keys(plan, part.b, part.h, qt, s.drop_keys);
       const int64_t rows = at_most(kTile, plan.Q - qt * kTile);
       const bool value_window = plan.value_rows.on && plan.value_rows.panel && first_kt < last_kt;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <type_traits>
 
 #include "locant/attention/gradients.h"
 #include "locant/attention/kernel_set.h"
@@ -12,11 +13,12 @@
 namespace locant::attention {
 namespace {
 
-const KernelSet& kernel_set() {
+const KernelSet& kernel_set(bool bf16) {
   switch (simd::chosen()) {
 #if defined(__x86_64__)
-    case simd::Set::kAvx512:
     case simd::Set::kAvx512Bf16:
+      return bf16 ? avx512bf16::kKernelSet : avx512::kKernelSet;
+    case simd::Set::kAvx512:
       return avx512::kKernelSet;
     case simd::Set::kAvx2:
       return avx2::kKernelSet;
@@ -62,7 +64,7 @@ int64_t part_tiles(const Plan& plan, int threads) {
 template <class T>
 void kernel_forward(const KernelCall<T>& call, const Outputs<T>& outputs, Workspace& workspace,
                     Executor& executor) {
-  const KernelSet& set = kernel_set();
+  const KernelSet& set = kernel_set(std::is_same_v<T, Bf16>);
   Arrays arrays(workspace);
   Plan plan = prepare(call, set.lanes, false, arrays);
   if (plan.B == 0 || plan.Q == 0) return;
@@ -156,7 +158,7 @@ template <class T>
 void kernel_backward(const KernelCall<T>& call, const Outputs<const T>& outputs,
                      View<const T, 4> out_gradient, const Gradients<T>& gradients,
                      Workspace& workspace, Executor& executor) {
-  const KernelSet& set = kernel_set();
+  const KernelSet& set = kernel_set(std::is_same_v<T, Bf16>);
   Arrays arrays(workspace);
   Plan plan = prepare(call, set.lanes, true, arrays);
   plan.out_in = array_of(outputs.out);

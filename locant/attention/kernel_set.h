@@ -33,5 +33,8 @@ extern const KernelSet kKernelSet;
 namespace avx512 {
 extern const KernelSet kKernelSet;
 }
+namespace avx512bf16 {
+extern const KernelSet kKernelSet;  // for bf16 calls only
+}
 
 }  // namespace locant::attention

@@ -1,14 +1,17 @@
 // Keys and values as the products want them, packed tile by tile on first use and kept while one
 // worker stays with them: K transposed (its columns are the lanes of a score row), turned by its
 // positions, with the factor of the scores; V in whole vectors. Backward also keeps V transposed and
-// K in rows. Where nothing has to be changed, rows are read from where the caller has them.
+// K in rows. Where nothing has to be changed, rows are read from where the caller has them. With pairs
+// (pairs-inl.h) what enters a product is rounded here, and the factors stay outside.
 #pragma once
 
-#include "locant/attention/tile-inl.h"
+#include "locant/attention/pairs-inl.h"
 
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
 
-// out[c][64] = factor * in[r][c]^T for 64 rows, of which `rows` exist, and `width` columns.
+// out[c][64] = factor * in[r][c]^T for 64 rows, of which `rows` exist, and `width` columns. kScaled:
+// pairs have no factor.
+template <bool kScaled = true>
 inline void transpose_tile(const float* in, int64_t in_row, int64_t rows, int64_t width, float factor,
                            float* out, int64_t out_row) {
   const Vec scale = set(factor);
@@ -23,7 +26,9 @@ inline void transpose_tile(const float* in, int64_t in_row, int64_t rows, int64_
                                        : load_first(row, columns);
       }
       transpose(block);
-      for (int n = 0; n < columns; ++n) store(out + (c + n) * out_row + r, block[n] * scale);
+      for (int n = 0; n < columns; ++n) {
+        store(out + (c + n) * out_row + r, kScaled ? block[n] * scale : block[n]);
+      }
     }
   }
 }
@@ -105,10 +110,15 @@ struct KeyStore {
 
   int64_t tiles = 0;  // of a chunk
   bool copy_k = false, copy_v = false;
-  float* kt = nullptr;  // [tiles][D][64]
-  float* k = nullptr;   // [tiles][64][width], only when copy_k (forward: one tile)
-  float* v = nullptr;   // [tiles][64][value_width], only when copy_v
-  float* vt = nullptr;  // [tiles][Dv][64], backward
+  bool keep_k = false, keep_v = false;  // the copies of all tiles, or only of the last one
+  float* kt = nullptr;  // [tiles][units of D][64]
+  float* k = nullptr;   // [tiles or 1][64][width], only when copy_k
+  float* v = nullptr;   // [tiles or 1][64][value_width], only when copy_v
+  float* vt = nullptr;  // [tiles][units of Dv][64], backward
+  // Pairs only: rows of the tile at hand; pairs of rows of V (forward) and K (backward).
+  float* natural = nullptr;  // [64][units of a row]
+  float* v_pairs = nullptr;  // [tiles][32][value_width]
+  float* k_pairs = nullptr;  // [tiles][32][width]
   float* row_numbers = nullptr;  // [tiles][64][key row columns]: k . rows, where key rows are on
   float* side_numbers = nullptr;  // [tiles][2][64]: of the rows before and after the map
 
@@ -121,17 +131,80 @@ struct KeyRows {
   int64_t row;
 };
 
-inline KeyRows key_rows_of(const Plan& plan, const KeyStore& store, int64_t b, int64_t hk, int64_t kt,
-                           bool backward) {
+inline KeyRows key_rows_of(const Plan& plan, const KeyStore& store, int64_t b, int64_t hk,
+                           int64_t kt) {
   if (store.copy_k) {
-    return {store.k + (backward ? store.slot(kt) : 0) * kTile * plan.width, plan.width};
+    return {store.k + (store.keep_k ? store.slot(kt) : 0) * kTile * plan.width, plan.width};
   }
   return {plan.k.at(b, hk, kt * kTile), plan.k.row};
 }
 inline KeyRows value_rows_of(const Plan& plan, const KeyStore& store, int64_t b, int64_t hk,
                              int64_t kt) {
-  if (store.copy_v) return {store.v + store.slot(kt) * kTile * plan.value_width, plan.value_width};
+  if (store.copy_v) {
+    return {store.v + (store.keep_v ? store.slot(kt) : 0) * kTile * plan.value_width,
+            plan.value_width};
+  }
   return {plan.v.at(b, hk, kt * kTile), plan.v.row};
+}
+
+// The same as right operands of products over keys.
+inline Right keys_of(const Plan& plan, const KeyStore& store, int64_t b, int64_t hk, int64_t kt) {
+  if constexpr (kPairs) {
+    return {store.k_pairs + store.slot(kt) * units(kTile) * plan.width, plan.width};
+  }
+  const KeyRows k = key_rows_of(plan, store, b, hk, kt);
+  return {k.data, k.row};
+}
+inline Right values_of(const Plan& plan, const KeyStore& store, int64_t b, int64_t hk, int64_t kt) {
+  if constexpr (kPairs) {
+    return {store.v_pairs + store.slot(kt) * units(kTile) * plan.value_width, plan.value_width};
+  }
+  const KeyRows v = value_rows_of(plan, store, b, hk, kt);
+  return {v.data, v.row};
+}
+
+// Memory of a store, for the forward pass or the backward one.
+template <class Cutter>
+inline void cut_keys(const Plan& plan, bool backward, KeyStore& store, Cutter& cutter) {
+  const int64_t tiles = plan.chunk_tiles, chunk = tiles * kTile;
+  store = KeyStore();
+  store.tiles = tiles;
+  store.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.bf16 ||
+                 (backward && plan.D % kLanes != 0);
+  store.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.bf16;
+  store.keep_k = backward && (!kPairs || plan.key_rows.on);
+  store.keep_v = !kPairs;
+  store.packed = cutter.template cut<uint8_t>(tiles);
+  store.kt = cutter.template cut<float>(chunk * units(plan.D));
+  if (backward) store.vt = cutter.template cut<float>(chunk * units(plan.Dv));
+  if (store.copy_k) store.k = cutter.template cut<float>((store.keep_k ? chunk : kTile) * plan.width);
+  if (store.copy_v) {
+    store.v = cutter.template cut<float>((store.keep_v ? chunk : kTile) * plan.value_width);
+  }
+  if (kPairs) {
+    const int64_t widest = plan.width > plan.value_width ? plan.width : plan.value_width;
+    store.natural = cutter.template cut<float>(kTile * unit_row(widest));
+    if (backward) {
+      store.k_pairs = cutter.template cut<float>(units(chunk) * plan.width);
+    } else {
+      store.v_pairs = cutter.template cut<float>(units(chunk) * plan.value_width);
+    }
+  }
+  if (plan.key_rows.on && plan.key_rows.panel) {
+    store.row_numbers = cutter.template cut<float>(chunk * plan.key_rows.columns + kLanes);
+    store.side_numbers = cutter.template cut<float>(2 * chunk);
+  }
+}
+
+// Rows of a tile transposed: the right operand of products over their numbers.
+inline void pack_panel(const KeyRows& rows, int64_t keys, int64_t n, int64_t width, float factor,
+                       float* natural, float* panel) {
+  if constexpr (kPairs) {
+    pair_columns(rows.data, rows.row, keys, width, natural, unit_row(width));
+    transpose_tile<false>(natural, unit_row(width), keys, units(n), 1, panel, kTile);
+  } else {
+    transpose_tile(rows.data, rows.row, keys, n, factor, panel, kTile);
+  }
 }
 
 inline bool hidden(const Plan& plan, int64_t b, int64_t h, int64_t j) {
@@ -160,7 +233,7 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
   const int64_t hk = h / plan.group, j0 = kt * kTile;
   const int64_t keys = at_most(kTile, plan.K - j0);
   if (store.copy_k) {
-    float* rows = store.k + (backward ? slot : 0) * kTile * plan.width;
+    float* rows = store.k + (store.keep_k ? slot : 0) * kTile * plan.width;
     for (int64_t j = 0; j < kTile; ++j) {
       float* row = rows + j * plan.width;
       if (j >= keys || hidden(plan, b, h, j0 + j)) {
@@ -171,11 +244,11 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
       if (plan.k_turn.cosine) turn_row(plan.k_turn, plan.k_turn.at(b, j0 + j), false, row);
     }
   }
-  const KeyRows k = key_rows_of(plan, store, b, hk, kt, backward);
-  transpose_tile(k.data, k.row, keys, plan.D, plan.score_factor, store.kt + slot * plan.D * kTile,
-                 kTile);
+  const KeyRows k = key_rows_of(plan, store, b, hk, kt);
+  pack_panel(k, keys, plan.D, plan.width, plan.score_factor, store.natural,
+             store.kt + slot * units(plan.D) * kTile);
   if (store.copy_v) {
-    float* rows = store.v + slot * kTile * plan.value_width;
+    float* rows = store.v + (store.keep_v ? slot : 0) * kTile * plan.value_width;
     for (int64_t j = 0; j < kTile; ++j) {
       float* row = rows + j * plan.value_width;
       if (j >= keys || hidden(plan, b, h, j0 + j)) {
@@ -185,10 +258,19 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
       }
     }
   }
+  const KeyRows v = value_rows_of(plan, store, b, hk, kt);
   if (backward) {
-    const KeyRows v = value_rows_of(plan, store, b, hk, kt);
-    transpose_tile(v.data, v.row, keys, plan.Dv, plan.gradient_factor,
-                   store.vt + slot * plan.Dv * kTile, kTile);
+    pack_panel(v, keys, plan.Dv, plan.value_width, plan.gradient_factor, store.natural,
+               store.vt + slot * units(plan.Dv) * kTile);
+  }
+  if constexpr (kPairs) {
+    const int64_t at = slot * units(kTile);
+    if (backward) {
+      pair_rows(k.data, k.row, keys, plan.width, store.k_pairs + at * plan.width, plan.width);
+    } else {
+      pair_rows(v.data, v.row, keys, plan.value_width, store.v_pairs + at * plan.value_width,
+                plan.value_width);
+    }
   }
   const RowsTerm& rows = plan.key_rows;
   if (rows.on && rows.panel) {

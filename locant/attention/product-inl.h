@@ -15,6 +15,7 @@ struct Left {
 struct Right {
   const float* data;
   int64_t k;
+  Right from(int64_t n) const { return {data + n * k, k}; }
 };
 
 // Where accumulators start: nowhere (zero), at start.data[r row + c] (row = 0: the same for every
@@ -30,11 +31,18 @@ struct Start {
   }
 };
 
+// How two units are multiplied and added up. kStartLast: sums begin at zero, and the result is start +
+// factor times the sum (pairs-inl.h).
+struct FloatProduct {
+  static constexpr bool kStartLast = false;
+  Vec multiply(Vec a, Vec b, Vec c) const { return fma(a, b, c); }
+};
+
 // acc += A B over k = [0, n).
-template <int R, int C>
+template <int R, int C, class Multiply>
 inline __attribute__((always_inline)) void accumulate(Vec (&acc)[R][C], int64_t n, const float* a,
                                                       int64_t a_row, int64_t a_k, const float* b,
-                                                      int64_t b_k) {
+                                                      int64_t b_k, const Multiply& product) {
 #pragma GCC unroll 4
   for (int64_t k = 0; k < n; ++k) {
     Vec right[C];
@@ -44,25 +52,24 @@ inline __attribute__((always_inline)) void accumulate(Vec (&acc)[R][C], int64_t 
     for (int r = 0; r < R; ++r) {
       const Vec left = set(a[r * a_row]);
 #pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) acc[r][c] = fma(left, right[c], acc[r][c]);
+      for (int c = 0; c < C; ++c) acc[r][c] = product.multiply(left, right[c], acc[r][c]);
     }
     a += a_k;
     b += b_k;
   }
 }
 
-// One register block, then finish(acc, first row, first column).
-template <int R, int C, class Finish>
-inline __attribute__((always_inline)) void block(int64_t n, const Left& a, const Right& b, const Start& start, int64_t column,
-                  int64_t row, Finish& finish) {
-  Vec acc[R][C];
+// f(acc[r][c], its start value) for all of a block.
+template <int R, int C, class F>
+inline __attribute__((always_inline)) void each_start(Vec (&acc)[R][C], const Start& start, int64_t column,
+                                                    F f) {
   if (start.data) {
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const Vec minus = start.minus ? set(start.minus[r]) : zero();
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
-        acc[r][c] = load(start.data + r * start.row + column + c * kLanes) - minus;
+        f(acc[r][c], load(start.data + r * start.row + column + c * kLanes) - minus);
       }
     }
   } else {
@@ -71,10 +78,30 @@ inline __attribute__((always_inline)) void block(int64_t n, const Left& a, const
       const Vec first = set((start.number ? start.number[r] : 0.0f) -
                             (start.minus ? start.minus[r] : 0.0f));
 #pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) acc[r][c] = first;
+      for (int c = 0; c < C; ++c) f(acc[r][c], first);
     }
   }
-  accumulate<R, C>(acc, n, a.data, a.row, a.k, b.data + column, b.k);
+}
+
+// One register block, then finish(acc, first row, first column).
+template <int R, int C, class Finish, class Multiply>
+inline __attribute__((always_inline)) void block(int64_t n, const Left& a, const Right& b, const Start& start, int64_t column,
+                  int64_t row, Finish& finish, const Multiply& product) {
+  Vec acc[R][C];
+  if constexpr (Multiply::kStartLast) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) acc[r][c] = zero();
+    }
+  } else {
+    each_start(acc, start, column, [](Vec& x, Vec first) { x = first; });
+  }
+  accumulate<R, C>(acc, n, a.data, a.row, a.k, b.data + column, b.k, product);
+  if constexpr (Multiply::kStartLast) {
+    const Vec factor = set(product.factor);
+    each_start(acc, start, column, [factor](Vec& x, Vec first) { x = fma(x, factor, first); });
+  }
   finish(acc, row, column);
 }
 
@@ -123,64 +150,67 @@ struct Ahead {
 // A column of blocks: rows [first_row, rows), R at a time, C vectors from `column` on. Not inlined
 // into its callers, so that the loop over rows has all registers to itself (a call for each block
 // costs 3 %).
-template <int R, int C, class Finish>
+template <int R, int C, class Finish, class Multiply>
 __attribute__((noinline)) void block_column(int64_t first_row, int64_t rows, int64_t n, const Left& a,
                                             const Right& b, const Start& start, int64_t column,
-                                            const Finish& finish) {
+                                            const Finish& finish, const Multiply& multiply) {
   const Left left = a;
   const Right right = b;
   const Start begin = start;
   Finish end = finish;
+  const Multiply product = multiply;
   for (int64_t r = first_row; r < rows; r += R) {
-    block<R, C>(n, left.from(r), right, begin.from(r), column, r, end);
+    block<R, C>(n, left.from(r), right, begin.from(r), column, r, end, product);
     if (end.ahead) end.ahead->step();
   }
 }
 
 // The rows of one column of C vectors: as many as possible R at a time, the rest in smaller blocks.
-template <int R, int C, class Finish>
+template <int R, int C, class Finish, class Multiply>
 inline void block_rows(int64_t first, int64_t last, int64_t n, const Left& a, const Right& b,
-                       const Start& start, int64_t column, const Finish& finish) {
+                       const Start& start, int64_t column, const Finish& finish,
+                       const Multiply& multiply) {
   const int64_t whole = first + (last - first) / R * R;
-  if (whole > first) block_column<R, C>(first, whole, n, a, b, start, column, finish);
+  if (whole > first) block_column<R, C>(first, whole, n, a, b, start, column, finish, multiply);
   if (whole == last) return;
   if constexpr (R > kBlockRows) {
-    block_rows<kBlockRows, C>(whole, last, n, a, b, start, column, finish);
+    block_rows<kBlockRows, C>(whole, last, n, a, b, start, column, finish, multiply);
   } else {
-    block_column<1, C>(whole, last, n, a, b, start, column, finish);
+    block_column<1, C>(whole, last, n, a, b, start, column, finish, multiply);
   }
 }
 
 // Rows [first, last), vectors [first_vec, vecs) of a tile; a, start and finish are those of row 0.
-template <class Finish>
+template <class Finish, class Multiply = FloatProduct>
 inline void product_of(int64_t first, int64_t last, int64_t first_vec, int64_t vecs, int64_t n,
-                       const Left& a, const Right& b, const Start& start, const Finish& finish) {
+                       const Left& a, const Right& b, const Start& start, const Finish& finish,
+                       const Multiply& multiply = {}) {
   // Narrow columns take more rows at a time.
   constexpr int kTall = kBlockVecs > 2 ? 2 * kBlockRows : kBlockRows;
   for (int64_t c = first_vec; c < vecs;) {
     const int64_t left = vecs - c;
     const int64_t column = c * kLanes;
     if (left >= kBlockVecs) {
-      block_rows<kBlockRows, kBlockVecs>(first, last, n, a, b, start, column, finish);
+      block_rows<kBlockRows, kBlockVecs>(first, last, n, a, b, start, column, finish, multiply);
       c += kBlockVecs;
     } else if (kBlockVecs > 3 && left == 3) {
-      block_rows<kBlockRows, 3>(first, last, n, a, b, start, column, finish);
+      block_rows<kBlockRows, 3>(first, last, n, a, b, start, column, finish, multiply);
       c += 3;
     } else if (kBlockVecs > 2 && left == 2) {
-      block_rows<kLanes == 8 ? kBlockRows : kTall, 2>(first, last, n, a, b, start, column, finish);
+      block_rows<kLanes == 8 ? kBlockRows : kTall, 2>(first, last, n, a, b, start, column, finish, multiply);
       c += 2;
     } else {
-      block_rows<kTall, 1>(first, last, n, a, b, start, column, finish);
+      block_rows<kTall, 1>(first, last, n, a, b, start, column, finish, multiply);
       c += 1;
     }
   }
 }
 
 // A whole product: rows x (vecs * kLanes), the same k for all rows.
-template <class Finish>
+template <class Finish, class Multiply = FloatProduct>
 inline void product(int64_t rows, int64_t vecs, int64_t n, const Left& a, const Right& b,
-                    const Start& start, const Finish& finish) {
-  product_of(0, rows, 0, vecs, n, a, b, start, finish);
+                    const Start& start, const Finish& finish, const Multiply& multiply = {}) {
+  product_of(0, rows, 0, vecs, n, a, b, start, finish, multiply);
 }
 
 // Finish: stores the block.

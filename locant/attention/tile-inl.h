@@ -33,6 +33,7 @@ inline Vec rows_sum(Vec (&row)[kLanes]) {
 struct Range {
   int64_t first, last;  // [first, last)
   bool empty() const { return first >= last; }
+  int64_t count() const { return last > first ? last - first : 0; }
 };
 
 struct Tile {

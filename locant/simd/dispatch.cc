@@ -20,6 +20,8 @@ bool machine_has(Set set) {
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
              __builtin_cpu_supports("fma");
+    case Set::kAvx512Bf16:
+      return machine_has(Set::kAvx512) && __builtin_cpu_supports("avx512bf16");
 #endif
     default:  // not in this build yet
       return false;

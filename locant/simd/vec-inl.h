@@ -1,6 +1,6 @@
 // The vector vocabulary of one instruction set: a handful of types and functions over f32 and i32.
-// Include it only in files compiled for one set, which first define LOCANT_SIMD_AVX512,
-// LOCANT_SIMD_AVX2 or LOCANT_SIMD_SCALAR. Everything lives in a namespace named after the set, so
+// Include it only in files compiled for one set, which first define LOCANT_SIMD_AVX512BF16,
+// LOCANT_SIMD_AVX512, LOCANT_SIMD_AVX2 or LOCANT_SIMD_SCALAR. Everything lives in a namespace named after the set, so
 // that code of two sets never meets at link time; nothing of std:: is used for the same reason.
 //
 //   kLanes, Vec, IVec, Mask            floats in a vector; vectors of f32 and i32; a lane mask
@@ -15,11 +15,19 @@
 //   gather(base, index)                base[index]
 //   pick(base, lanes)                  base[lanes[n]], lanes in [0, kLanes) as bytes
 //   transpose(rows)                    kLanes x kLanes in registers
+//   kPairs                             whether there is a dot product of pairs of bf16 numbers; then
+//   fma_pairs(a, b, c)                 = c + sum of the two products of a lane
+//   join_pairs(low, high)              rounds 2 kLanes numbers in a row; zip_pairs(first, second): lane
+//                                      by lane the pair of both
 //   exp2 log2                          rel. error below 2 ulp; exp2 takes any finite number below 2^7
 //   hmax hsum                          over the lanes, in a fixed order
 #pragma once
 
-#if defined(LOCANT_SIMD_AVX512)
+#if defined(LOCANT_SIMD_AVX512BF16)
+#define LOCANT_SIMD_NAMESPACE avx512bf16
+#include "locant/simd/vec_avx512-inl.h"
+#include "locant/simd/vec_avx512bf16-inl.h"
+#elif defined(LOCANT_SIMD_AVX512)
 #define LOCANT_SIMD_NAMESPACE avx512
 #include "locant/simd/vec_avx512-inl.h"
 #elif defined(LOCANT_SIMD_AVX2)
@@ -33,6 +41,14 @@
 #endif
 
 namespace locant::simd::LOCANT_SIMD_NAMESPACE {
+
+#if !defined(LOCANT_SIMD_AVX512BF16)
+// Without a dot product of pairs: declared for the sake of code that is discarded, defined nowhere.
+constexpr bool kPairs = false;
+Vec fma_pairs(Vec a, Vec b, Vec c);
+Vec join_pairs(Vec low, Vec high);
+Vec zip_pairs(Vec first, Vec second);
+#endif
 
 // Minimax polynomials, found by weighted least squares; 2^x on [-1/2, 1/2], constant term exact.
 constexpr float kExp2_1 = 0.693147f, kExp2_2 = 0.24022242f, kExp2_3 = 0.055507336f,

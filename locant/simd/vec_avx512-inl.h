@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace locant::simd::avx512 {
+namespace locant::simd::LOCANT_SIMD_NAMESPACE {
 
 constexpr int kLanes = 16;
 using Vec = __m512;
@@ -140,4 +140,4 @@ inline void transpose(Vec (&r)[16]) {
   }
 }
 
-}  // namespace locant::simd::avx512
+}  // namespace locant::simd::LOCANT_SIMD_NAMESPACE
