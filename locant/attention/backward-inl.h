@@ -16,6 +16,25 @@
 
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
 
+// Long sequences: what the next key tile will read while keys are packed; at the last key tile, the
+// query tile that comes `step` later.
+inline void look_ahead(const Plan& plan, const KeyStore& keys, const QueryTile& query, int64_t hk,
+                       int64_t kt, int64_t step, Ahead& near) {
+  near = Ahead();
+  const int64_t b = query.b, h = query.h, next = kt + 1;
+  if (next < plan.k_places.tiles) {
+    if (keys.packed[keys.slot(next)]) return;
+    const int64_t first = next * kTile, last = at_most(plan.K, first + kTile);
+    near.add(plan.k, b, hk, first, last, plan.D);
+    near.add(plan.v, b, hk, first, last, plan.Dv);
+  } else if (query.index + step < plan.q_places.tiles) {
+    const int64_t first = (query.index + step) * kTile, last = at_most(plan.Q, first + kTile);
+    near.add(plan.q, b, h, first, last, plan.D);
+    near.add(plan.dout, b, h, first, last, plan.Dv);
+    near.add(plan.out_in, b, h, first, last, plan.Dv);
+  }
+}
+
 // Query tiles [first, last) of a unit, all of one head, over the keys together: what a key tile needs
 // then stays in the cache for all of them.
 inline void backward_part(const Plan& plan, BackwardScratch& s, const KeyUnit& unit, int64_t first,
@@ -31,12 +50,18 @@ inline void backward_part(const Plan& plan, BackwardScratch& s, const KeyUnit& u
     begin_query_tile(plan, query);
   }
   open_store(plan, s.keys, unit.b, h, 0);
+  const bool looks_far = s.ahead;
+  Ahead near;
   for (int64_t kt = 0; kt < plan.k_places.tiles; ++kt) {
     for (int64_t n = first; n < last; ++n) {
       QueryTile& query = s.queries[n - first];
       Tile tile;
       if (find_tile(plan, unit.b, query.index, kt, tile)) {
         pack_tile(plan, s.keys, unit.b, h, kt, true);
+        if (!looks_far) {
+          look_ahead(plan, s.keys, query, unit.hk, kt, last - first, near);
+          s.ahead = near.count ? &near : nullptr;
+        }
         backward_tile(plan, s, unit, kt, tile, query);
       } else {
         wait_for_turn(plan, unit, kt, query.number);
@@ -44,20 +69,21 @@ inline void backward_part(const Plan& plan, BackwardScratch& s, const KeyUnit& u
       }
     }
   }
+  if (!looks_far) s.ahead = nullptr;
   for (int64_t n = first; n < last; ++n) finish_query_tile(plan, s, unit, s.queries[n - first]);
 }
 
 // What the next key head will read and write.
 inline void look_ahead(const Plan& plan, int64_t b, int64_t hk, Ahead& ahead) {
   const int64_t h = hk * plan.group;
-  ahead.add(plan.k, b, hk, plan.K, plan.D);
-  ahead.add(plan.v, b, hk, plan.K, plan.Dv);
-  ahead.add(plan.q, b, h, plan.Q, plan.D);
-  ahead.add(plan.dout, b, h, plan.Q, plan.Dv);
-  ahead.add(plan.out_in, b, h, plan.Q, plan.Dv);
-  ahead.add(plan.dq, b, h, plan.Q, plan.D);
-  ahead.add(plan.dv, b, hk, plan.K, plan.Dv);
-  ahead.add(plan.dk, b, hk, plan.K, plan.D);
+  ahead.add(plan.k, b, hk, 0, plan.K, plan.D);
+  ahead.add(plan.v, b, hk, 0, plan.K, plan.Dv);
+  ahead.add(plan.q, b, h, 0, plan.Q, plan.D);
+  ahead.add(plan.dout, b, h, 0, plan.Q, plan.Dv);
+  ahead.add(plan.out_in, b, h, 0, plan.Q, plan.Dv);
+  ahead.add(plan.dq, b, h, 0, plan.Q, plan.D);
+  ahead.add(plan.dv, b, hk, 0, plan.K, plan.Dv);
+  ahead.add(plan.dk, b, hk, 0, plan.K, plan.D);
 }
 
 // The end of a key head: gradients through k . rows, back through the rotation, out.

@@ -39,7 +39,10 @@ struct BackwardScratch {
   float *p, *ds;       // [kTile][kTileRow], zero beside the rows
   float* ds_inside;    // inside the softcap; without one the same as ds
   float* after;        // with a softcap: the terms outside of it
-  float* pairs;        // [kTile][units of a tile row] the left operand at hand
+  // Pairs only, of p and ds_inside: along the rows [units of kTile][kTile], along the columns
+  // [kTile][units of kTile].
+  float *p_row_pairs, *ds_row_pairs, *ds_column_pairs;
+  bool ds_is_read;     // something besides products reads ds
   float* dcontent;     // [width]
   Ahead* ahead;
 };
@@ -97,7 +100,12 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
   s.ds = s.ds_inside = cut_tile(cutter);
   if (plan.cap != 0 || plan.inside_factor != 1) s.ds_inside = cut_tile(cutter);
   if (plan.cap != 0) s.after = cut_tile(cutter);
-  if (kPairs) s.pairs = cutter.cut<float>(kTile * units(kTile));
+  if (kPairs) {
+    s.p_row_pairs = cutter.cut<float>(units(kTile) * kTile);
+    s.ds_row_pairs = cutter.cut<float>(units(kTile) * kTile);
+    s.ds_column_pairs = cutter.cut<float>(kTile * units(kTile));
+  }
+  s.ds_is_read = plan.number.gradient || plan.query_rows.on || plan.key_rows.on || plan.dkey_numbers;
   s.dcontent = cutter.cut<float>(plan.width);
   return cutter.used;
 }

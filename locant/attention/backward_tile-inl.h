@@ -5,10 +5,11 @@
 
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
 
-// Finish of step 1: probabilities.
+// Finish of step 1: probabilities; and their pairs along the rows, where wanted.
 struct StoreProbabilities {
   float* data;
   const float* lse;
+  float* row_pairs;
   Ahead* ahead;
   template <int R, int C>
   void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
@@ -17,17 +18,22 @@ struct StoreProbabilities {
       const Vec row_lse = set(lse[r0 + r]);
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
-        store(data + (r0 + r) * kTileRow + c0 + c * kLanes, exp2(acc[r][c] - row_lse));
+        acc[r][c] = probability_of(acc[r][c] - row_lse);
+        store(data + (r0 + r) * kTileRow + c0 + c * kLanes, acc[r][c]);
       }
+    }
+    if constexpr (kPairs && R % 2 == 0) {
+      if (row_pairs) store_row_pairs(acc, row_pairs + r0 / 2 * kTile + c0);
     }
   }
 };
 
-// Finish of step 2: gradients of the scores.
+// Finish of step 2: gradients of the scores; and their pairs along the rows and the columns.
 struct StoreScoreGradients {
   float* data;
   const float* p;
   const float* delta;
+  float *row_pairs, *column_pairs;
   Ahead* ahead;
   template <int R, int C>
   void operator()(Vec (&acc)[R][C], int64_t r0, int64_t c0) const {
@@ -37,20 +43,39 @@ struct StoreScoreGradients {
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
         const int64_t at = (r0 + r) * kTileRow + c0 + c * kLanes;
-        store(data + at, load(p + at) * (acc[r][c] - row_delta));
+        acc[r][c] = load(p + at) * (acc[r][c] - row_delta);
+        if (!kPairs || data) store(data + at, acc[r][c]);
+      }
+    }
+    if constexpr (kPairs && R % 2 == 0 && C % 2 == 0) {
+      if (row_pairs) {
+        store_row_pairs(acc, row_pairs + r0 / 2 * kTile + c0);
+        store_column_pairs(acc, column_pairs + r0 * units(kTile) + c0 / 2);
       }
     }
   }
 };
 
-// Steps 1 and 2 where every row sees every key and nothing lies between score and product.
-inline void whole_tile_gradients(const Plan& plan, const Tile& tile, const QueryTile& query,
+// Steps 1 and 2 where every row sees every key and nothing lies between score and product. True when
+// the pairs of both are made too.
+inline bool whole_tile_gradients(const Plan& plan, const Tile& tile, const QueryTile& query,
                                  const float* kt, const float* vt, const Start& start,
                                  const Start& value_start, BackwardScratch& s) {
-  product(tile.rows, kTileVecs, units(plan.D), query.q.scores, Right{kt, kTile}, start,
-          StoreProbabilities{s.p, query.lse, s.ahead}, Scores{plan.score_factor});
-  product(tile.rows, kTileVecs, units(plan.Dv), query.dout_values, Right{vt, kTile}, value_start,
-          StoreScoreGradients{s.ds, s.p, query.delta, s.ahead}, Scores{plan.gradient_factor});
+  // Pairs are made from blocks of an even number of rows.
+  const bool paired = kPairs && kTileVecs == kBlockVecs && tile.rows % kBlockRows == 0;
+  const StoreProbabilities probabilities{s.p, query.lse, paired ? s.p_row_pairs : nullptr, s.ahead};
+  const StoreScoreGradients gradients{paired && !s.ds_is_read ? nullptr : s.ds, s.p, query.delta,
+                                      paired ? s.ds_row_pairs : nullptr, s.ds_column_pairs, s.ahead};
+  // In bands: what the first product leaves is still in the nearest cache for the second one.
+  const int64_t step = kPairs ? kBand : kTile;
+  for (int64_t r = 0; r < tile.rows; r += step) {
+    const int64_t last = at_most(tile.rows, r + step);
+    product_of(r, last, 0, kTileVecs, units(plan.D), query.q.scores, Right{kt, kTile}, start,
+               probabilities, Scores{plan.score_factor});
+    product_of(r, last, 0, kTileVecs, units(plan.Dv), query.dout_values, Right{vt, kTile}, value_start,
+               gradients, Scores{plan.gradient_factor});
+  }
+  return paired;
 }
 
 // The same for the other tiles. Dropout zeroes dP, and then the P that multiplies the values.
@@ -86,7 +111,7 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
           if (after.data) x = x + load(after.data + i * after.row + c);
           if (after.number) x = x + set(after.number[i]);
         }
-        Vec p = exp2(x - lse), dp = load(s.ds + at);
+        Vec p = probability_of(x - lse), dp = load(s.ds + at);
         const Vec undropped = p;
         if (plan.dropout.on) {
           const Mask keep = kept(plan.dropout, iload(plan.dropout.k_tokens + tile.j0 + c),
@@ -112,9 +137,8 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
 constexpr int64_t kFine = 2 * kBlockRows;
 
 // out[j] += sum over rows of x[i][j] y[i]: dV and dK.
-inline void add_to_keys(const Plan& plan, const Tile& tile, const float* x, const Right& y, int64_t width,
-                        bool fresh, float* out, int64_t out_row, float* pairs, Ahead* ahead) {
-  const Left columns = tile_columns(x, tile.rows, pairs);
+inline void add_to_keys(const Plan& plan, const Tile& tile, const Left& columns, const Right& y,
+                        int64_t width, bool fresh, float* out, int64_t out_row, Ahead* ahead) {
   const auto add = [&](int64_t c, int64_t n, const Range& seeing) {
     float* to = out + c * out_row;
     const Range rows = units_of(seeing);
@@ -132,13 +156,13 @@ inline void add_to_keys(const Plan& plan, const Tile& tile, const float* x, cons
 }
 
 // dQ += dS K.
-inline void add_to_queries(const Plan& plan, const Tile& tile, const float* ds, const Right& k,
-                           bool fresh, float* dq, int64_t dq_row, float* pairs, Ahead* ahead) {
+inline void add_to_queries(const Plan& plan, const Tile& tile, const Left& rows, const Right& k,
+                           bool fresh, float* dq, int64_t dq_row, Ahead* ahead) {
   const int64_t vecs = plan.width / kLanes;
   const auto add = [&](int64_t r, int64_t n, const Range& seen) {
     float* to = dq + r * dq_row;
     const Range keys = units_of(seen);
-    product(n, vecs, keys.count(), tile_rows(ds, r, n, seen, pairs), k.from(keys.first),
+    product(n, vecs, keys.count(), rows.from(r, keys.first), k.from(keys.first),
             fresh ? Start{} : Start{to, dq_row}, StoreTo{to, dq_row, ahead}, Sums());
   };
   if (!tile.partial || !tile.consecutive) {
@@ -168,8 +192,9 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
     add_rows(plan, plan.value_rows, tile, h, query.terms.value, query.dout, far_values, sources);
     value_start = sources.sum(tile.rows);
   }
+  bool paired = false;
   if (!tile.partial && s.ds_inside == s.ds && !plan.dropout.on) {
-    whole_tile_gradients(plan, tile, query, k_panel, v_panel, start, value_start, s);
+    paired = whole_tile_gradients(plan, tile, query, k_panel, v_panel, start, value_start, s);
   } else {
     Start after;
     if (plan.cap != 0) {
@@ -178,9 +203,15 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
     part_tile_gradients(plan, tile, query, k_panel, v_panel, start, after, value_start, s);
   }
 
+  if (kPairs && !paired) {
+    pair_rows(s.p, kTileRow, tile.rows, kTile, s.p_row_pairs, kTile);
+    pair_rows(s.ds_inside, kTileRow, tile.rows, kTile, s.ds_row_pairs, kTile);
+    pair_columns(s.ds_inside, kTileRow, tile.rows, kTile, s.ds_column_pairs, units(kTile));
+  }
+
   // 1 scores, the queries' side
-  add_to_queries(plan, tile, s.ds_inside, keys_of(plan, s.keys, b, unit.hk, kt), query.fresh, query.dq,
-                 query.dq_row, s.pairs, s.ahead);
+  add_to_queries(plan, tile, tile_rows(s.ds_inside, s.ds_column_pairs),
+                 keys_of(plan, s.keys, b, unit.hk, kt), query.fresh, query.dq, query.dq_row, s.ahead);
   const auto gradient_of = [&](bool inside) { return inside ? s.ds_inside : s.ds; };
   if (query.number_gradient.entries) {
     number_adjoint(plan.number, tile, gradient_of(plan.number.inside), query.number_gradient);
@@ -213,12 +244,12 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   const bool first = !unit.touched[kt];
   unit.touched[kt] = 1;
   if (unit.dv) {
-    add_to_keys(plan, tile, s.p, query.dout_by_row, plan.value_width, first,
-                unit.dv + tile.j0 * unit.dv_row, unit.dv_row, s.pairs, s.ahead);
+    add_to_keys(plan, tile, tile_columns(s.p, s.p_row_pairs), query.dout_by_row, plan.value_width, first,
+                unit.dv + tile.j0 * unit.dv_row, unit.dv_row, s.ahead);
   }
   if (unit.dk) {
-    add_to_keys(plan, tile, s.ds_inside, query.q_by_row, plan.width, first,
-                unit.dk + tile.j0 * unit.dk_row, unit.dk_row, s.pairs, s.ahead);
+    add_to_keys(plan, tile, tile_columns(s.ds_inside, s.ds_row_pairs), query.q_by_row, plan.width, first,
+                unit.dk + tile.j0 * unit.dk_row, unit.dk_row, s.ahead);
   }
   if (plan.dkey_numbers) {
     float* to = plan.dkey_numbers + (b * plan.H + h) * plan.k_places.padded + tile.j0;

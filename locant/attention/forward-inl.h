@@ -202,22 +202,37 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
   float* side_sums = far ? s.terms.value_sides.at(side == Side::kAfter, 0) : nullptr;
   float* all_sums = plan.dropout.on ? nullptr : side_sums;
   const int64_t value_vecs = plan.value_width / kLanes;
+  const Left probabilities = tile_rows(s.scores, s.pairs);
+  const bool only_products = !plan.value_rows.on && !plan.dropout.on;  // nothing else reads them
   const int64_t step = tile.partial ? kBand : kTile;
   for (int64_t r = 0; r < tile.rows; r += step) {
     const int64_t n = at_most(step, tile.rows - r);
     const Range seen = seen_keys(plan, tile, r, n);
     const Range keys = units_of(seen);
     const Range vecs = plan.value_rows.on ? Range{0, kTileVecs} : vecs_of(seen);
-    if (moves) {
-      exponentiate<true>(r, n, vecs, s.scores, state, all_sums);
+    if (kPairs && only_products) {
+      if (moves) {
+        exponentiate<true, kPairs>(r, n, vecs, s.scores, state, all_sums, s.pairs);
+      } else {
+        exponentiate<false, kPairs>(r, n, vecs, s.scores, state, all_sums, s.pairs);
+      }
     } else {
-      exponentiate<false>(r, n, vecs, s.scores, state, all_sums);
+      if (moves) {
+        exponentiate<true, false>(r, n, vecs, s.scores, state, all_sums, nullptr);
+      } else {
+        exponentiate<false, false>(r, n, vecs, s.scores, state, all_sums, nullptr);
+      }
+      if (plan.dropout.on) drop(plan, tile, r, n, vecs, s.drop_keys, s.scores, side_sums);
+      if constexpr (kPairs) {
+        const int64_t row = r * units(kTile), first = vecs.first / 2 * 2;
+        pair_columns(s.scores + r * kTileRow + first * kLanes, kTileRow, n, (vecs.last - first) * kLanes,
+                     s.pairs + row + first / 2 * kLanes, units(kTile));
+      }
     }
-    if (plan.dropout.on) drop(plan, tile, r, n, vecs, s.drop_keys, s.scores, side_sums);
     float* out = state.out + r * plan.value_width;
     const Start before = state.fresh ? Start{} : Start{out, plan.value_width};
-    product(n, value_vecs, keys.count(), tile_rows(s.scores, r, n, seen, s.pairs), v.from(keys.first),
-            before, StoreTo{out, plan.value_width, ahead}, Sums());
+    product(n, value_vecs, keys.count(), probabilities.from(r, keys.first), v.from(keys.first), before,
+            StoreTo{out, plan.value_width, ahead}, Sums());
   }
   if (value_window) {
     if (!far) scatter_rows(plan.value_rows, tile, s.scores, *value_window, s.terms.value_sides);
@@ -273,18 +288,34 @@ inline Range distances_of(const Plan& plan, int64_t b, int64_t qt, int64_t first
   return {low, at_least(low, high)};
 }
 
+// Long sequences: what the next key tile will read while keys are packed, else the next query tile.
+inline void look_ahead(const Plan& plan, const KeyStore& keys, const Part& part, int64_t qt, int64_t kt,
+                       int64_t last_kt, Ahead& near) {
+  near = Ahead();
+  const int64_t hk = part.h / plan.group, next = kt + 1;
+  if (next < last_kt && !keys.packed[keys.slot(next)]) {
+    const int64_t first = next * kTile, last = at_most(plan.K, first + kTile);
+    near.add(plan.k, part.b, hk, first, last, plan.D);
+    near.add(plan.v, part.b, hk, first, last, plan.Dv);
+  } else if (next == last_kt && qt + 1 < part.last_tile) {
+    const int64_t first = (qt + 1) * kTile;
+    near.add(plan.q, part.b, part.h, first, at_most(plan.Q, first + kTile), plan.D);
+  }
+}
+
 inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) {
   const int64_t key_tiles = plan.k_places.tiles;
   const bool one_chunk = plan.one_chunk();
   Ahead ahead;
   if (part.next_b >= 0) {
     const int64_t nb = part.next_b, nh = part.next_h, nk = nh / plan.group;
-    ahead.add(plan.k, nb, nk, plan.K, plan.D);
-    ahead.add(plan.q, nb, nh, plan.Q, plan.D);
-    ahead.add(plan.v, nb, nk, plan.K, plan.Dv);
-    ahead.add(plan.out, part.b, part.h, plan.Q, plan.Dv);
+    ahead.add(plan.k, nb, nk, 0, plan.K, plan.D);
+    ahead.add(plan.q, nb, nh, 0, plan.Q, plan.D);
+    ahead.add(plan.v, nb, nk, 0, plan.K, plan.Dv);
+    ahead.add(plan.out, part.b, part.h, 0, plan.Q, plan.Dv);
   }
   Ahead* const soon = ahead.count ? &ahead : nullptr;
+  Ahead near;
   int64_t chunk = 0;
   do {
     const int64_t first_kt = chunk * plan.chunk_tiles;
@@ -308,7 +339,8 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) 
         Tile tile;
         if (!find_tile(plan, part.b, qt, kt, tile)) continue;
         pack_tile(plan, s.keys, part.b, part.h, kt, false);
-        forward_tile(plan, s, part.b, part.h, kt, tile, q, state, soon);
+        if (!soon) look_ahead(plan, s.keys, part, qt, kt, last_kt, near);
+        forward_tile(plan, s, part.b, part.h, kt, tile, q, state, soon ? soon : near.count ? &near : nullptr);
       }
       if (value_window && !state.fresh) {
         add_sides(plan.value_rows, rows, s.terms.value_sides, s.terms.value);

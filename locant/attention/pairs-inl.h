@@ -16,6 +16,12 @@ inline int64_t unit_row(int64_t width) {
   return (width + kUnit * kLanes - 1) / (kUnit * kLanes) * kLanes;
 }
 
+// exp2 of scores: where probabilities are rounded to bf16 anyway, less exact and faster.
+inline Vec probability_of(Vec score) {
+  if constexpr (kPairs) return exp2_rough(score);
+  return exp2(score);
+}
+
 // Products with pairs: outputs and gradients, and scores, whose factor comes last because it cannot
 // be folded into bf16 numbers.
 struct PairProduct {
@@ -78,25 +84,33 @@ inline void pair_rows(const float* in, int64_t in_row, int64_t rows, int64_t wid
   }
 }
 
-// Columns `columns` of rows [r, r + n) of a tile as the left operand of a product over columns. Pairs
-// are made in `pairs`; the numbers beside the columns that they may hold are multiplied by nothing.
-inline Left tile_rows(const float* x, int64_t r, int64_t n, const Range& columns, float* pairs) {
-  if constexpr (kPairs) {
-    float* to = pairs + r * units(kTile);
-    const int64_t first = columns.first / (2 * kLanes) * (2 * kLanes);
-    const int64_t width = (columns.last - first + kLanes - 1) / kLanes * kLanes;
-    pair_columns(x + r * kTileRow + first, kTileRow, n, width, to + first / 2, units(kTile));
-    return {to + columns.first / 2, units(kTile), 1};
+// The same from a block of a tile in registers, of even size.
+template <int R, int C>
+inline __attribute__((always_inline)) void store_row_pairs(const Vec (&x)[R][C], float* out) {
+#pragma GCC unroll 8
+  for (int r = 0; r < R; r += 2) {
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) store(out + r / 2 * kTile + c * kLanes, zip_pairs(x[r][c], x[r + 1][c]));
   }
-  return {x + r * kTileRow + columns.first, kTileRow, 1};
+}
+template <int R, int C>
+inline __attribute__((always_inline)) void store_column_pairs(const Vec (&x)[R][C], float* out) {
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < C; c += 2) {
+      store(out + r * units(kTile) + c / 2 * kLanes, join_pairs(x[r][c], x[r][c + 1]));
+    }
+  }
 }
 
-// Columns [c, ...) of a tile as the left operand of a product over rows: [unit of rows][column].
-inline Left tile_columns(const float* x, int64_t rows, float* pairs) {
-  if constexpr (kPairs) {
-    pair_rows(x, kTileRow, rows, kTile, pairs, kTile);
-    return {pairs, 1, kTile};
-  }
+// A tile as the left operand of products over its columns, or its rows: itself, or its pairs.
+inline Left tile_rows(const float* x, const float* pairs) {
+  if constexpr (kPairs) return {pairs, units(kTile), 1};
+  return {x, kTileRow, 1};
+}
+inline Left tile_columns(const float* x, const float* pairs) {
+  if constexpr (kPairs) return {pairs, 1, kTile};
   return {x, 1, kTileRow};
 }
 

@@ -119,13 +119,13 @@ struct Ahead {
   int count = 0, now = 0;
   int64_t row = 0, line = 0;
 
-  // The rows of (b, h) of an array of the plan.
+  // Rows [first, last) of (b, h) of an array of the plan.
   template <class Array>
-  void add(const Array& array, int64_t b, int64_t h, int64_t rows, int64_t width) {
+  void add(const Array& array, int64_t b, int64_t h, int64_t first, int64_t last, int64_t width) {
     if (array.bf16) {
-      add(array.bf16.at(b, h, 0), array.bf16.row, rows, width);
+      add(array.bf16.at(b, h, first), array.bf16.row, last - first, width);
     } else if (array) {
-      add(array.at(b, h, 0), array.row, rows, width);
+      add(array.at(b, h, first), array.row, last - first, width);
     }
   }
   template <class T>

@@ -147,22 +147,37 @@ inline void move_references(const Tile& tile, int64_t value_width, SoftmaxState&
 }
 
 // Turns scores of rows [r0, r0 + n), column vectors of `vecs`, into probabilities and sums them up;
-// `side`: also there, [kTile][kLanes].
-template <bool kMoved>
+// `side`: also there, [kTile][kLanes]. kPaired: only pairs of them are kept, in `pairs`, whole pairs of
+// vectors.
+template <bool kMoved, bool kPaired>
 inline void exponentiate(int64_t r0, int64_t n, const Range& vecs, float* scores,
-                         const SoftmaxState& state, float* side) {
+                         const SoftmaxState& state, float* side, float* pairs) {
   for (int64_t r = r0; r < r0 + n; ++r) {
     float* row = scores + r * kTileRow;
     float* sums = state.sums + r * kLanes;
     Vec sum = zero();
     const Vec step = kMoved ? set(state.steps[r]) : zero();
-#pragma GCC unroll 4
-    for (int64_t c = vecs.first; c < vecs.last; ++c) {
+    const auto probability = [&](int64_t c) {
       Vec x = load(row + c * kLanes);
       if constexpr (kMoved) x = x - step;
-      const Vec p = exp2(x);
-      store(row + c * kLanes, p);
-      sum = sum + p;
+      return probability_of(x);
+    };
+    if constexpr (kPaired) {
+      float* to = pairs + r * units(kTile);
+#pragma GCC unroll 2
+      for (int64_t c = vecs.first / 2 * 2; c < vecs.last; c += 2) {
+        const Vec p = c < vecs.first ? zero() : probability(c);
+        const Vec q = c + 1 < vecs.last ? probability(c + 1) : zero();
+        store(to + c / 2 * kLanes, join_pairs(p, q));
+        sum = sum + (p + q);
+      }
+    } else {
+#pragma GCC unroll 4
+      for (int64_t c = vecs.first; c < vecs.last; ++c) {
+        const Vec p = probability(c);
+        store(row + c * kLanes, p);
+        sum = sum + p;
+      }
     }
     store(sums, state.fresh ? sum : load(sums) + sum);
     if (side) store(side + r * kLanes, load(side + r * kLanes) + sum);

@@ -36,9 +36,8 @@ void widen(const std::vector<Bf16>& from, std::vector<double>& to) {
   for (size_t n = 0; n < from.size(); ++n) to[n] = to_float(from[n]);
 }
 
-// The public functions in bf16; gradients of `out` and `lse` where given, else of the forward's.
-Results<double> run_bf16(const Call<double>& call, int threads,
-                         const Results<double>* outputs = nullptr) {
+// The public functions in bf16.
+Results<double> run_bf16(const Call<double>& call, int threads) {
   ThreadPool pool(threads);
   const oracle::Shape& s = call.shape;
   const Call<float> single = cast_call<float>(call);
@@ -55,18 +54,14 @@ Results<double> run_bf16(const Call<double>& call, int threads,
   in.q_positions = like.q_positions, in.k_positions = like.k_positions;
   const attention::Outputs<Bf16> to{call.rows(out.data(), s.h, s.q, s.dv), r.outputs(single).lse};
   attention::Workspace workspace;
-  attention::forward(in, single.terms, call.options, to, workspace, pool);
-  if (outputs) {
-    out = halves(outputs->out);
-    r.lse.assign(outputs->lse.begin(), outputs->lse.end());
-  }
+  attention::forward(in, single.terms, call.run_options(), to, workspace, pool);
   const attention::Gradients<float> tables = r.gradients(single);
   attention::Gradients<Bf16> g;
   g.q = call.rows(dq.data(), s.h, s.q, s.d);
   g.k = call.rows(dk.data(), s.hk, s.k, s.d);
   g.v = call.rows(dv.data(), s.hk, s.k, s.dv);
   g.number_per_key = tables.number_per_key, g.terms = tables.terms;
-  attention::backward<Bf16>(in, single.terms, call.options, {to.out, to.lse},
+  attention::backward<Bf16>(in, single.terms, call.run_options(), {to.out, to.lse},
                             call.rows(dout.data(), s.h, s.q, s.dv), g, workspace, pool);
   Results<double> results = widened(call, r);
   widen(out, results.out), widen(dq, results.dq), widen(dk, results.dk), widen(dv, results.dv);
@@ -97,14 +92,17 @@ bool is_close(const Call<double>& random) {
 TEST(Bf16, IsNearTheTwinOnSmallShapes) {
   for (unsigned terms : kSingleTerms) {
     for (uint64_t seed = 1; seed <= 40; ++seed) {
-      if (!is_close(random_call(seed, terms))) return;
+      const unsigned dropout = seed % 4 ? 0u : unsigned(kDropout);
+      if (!is_close(random_call(seed, terms | dropout))) return;
     }
   }
 }
 
 TEST(Bf16, IsNearTheTwinForAnyMixOfTerms) {
   for (uint64_t seed = 1000; seed < 1100; ++seed) {
-    if (!is_close(random_call(seed, oracle::Rng(seed).bits() & kAllTerms))) return;
+    const unsigned dropout = seed % 3 ? 0u : unsigned(kDropout);
+    const unsigned terms = oracle::Rng(seed).bits() & kAllTerms;
+    if (!is_close(random_call(seed, terms | dropout))) return;
   }
 }
 
@@ -112,7 +110,8 @@ TEST(Bf16, IsNearTheTwinOverManyTiles) {
   for (uint64_t seed = 2000; seed < 2028; ++seed) {
     const unsigned terms =
         seed % 2 ? oracle::Rng(seed).bits() & kAllTerms : kSingleTerms[seed / 2 % 7];
-    if (!is_close(random_call(seed, terms, {2, 2, 300, 136}))) return;
+    const unsigned dropout = seed % 3 ? 0u : unsigned(kDropout);
+    if (!is_close(random_call(seed, terms | dropout, {2, 2, 300, 136}))) return;
   }
 }
 
@@ -133,7 +132,9 @@ TEST(Bf16, IsNearTheTwinAtTheEdges) {
 TEST(Bf16, IsTheRoundedFloatKernelWhereOnlyTheStorageIsBf16) {
   for (uint64_t seed = 1; seed <= 150; ++seed) {
     const unsigned terms = seed % 3 ? oracle::Rng(seed).bits() & kAllTerms : unsigned(kNone);
-    const Call<double> call = rounded_to_bf16(random_call(seed, terms, {2, 2, 150, 80}));
+    const unsigned dropout = seed % 4 ? 0u : unsigned(kDropout);
+    const Call<double> call =
+        rounded_to_bf16(random_call(seed, terms | dropout, {2, 2, 150, 80}));
     SCOPED_TRACE(call.text());
     for (simd::Set set : simd::available()) {
       if (has_bf16_arithmetic(set)) continue;
@@ -145,10 +146,10 @@ TEST(Bf16, IsTheRoundedFloatKernelWhereOnlyTheStorageIsBf16) {
       const Call<float> single = cast_call<float>(call);
       attention::Workspace workspace;
       Results<float> want(single);
-      attention::forward(single.inputs(), single.terms, call.options, want.outputs(single),
+      attention::forward(single.inputs(), single.terms, single.run_options(), want.outputs(single),
                          workspace, executor);
       for (float& x : want.out) x = to_float(to_bf16(x));
-      attention::backward(single.inputs(), single.terms, call.options,
+      attention::backward(single.inputs(), single.terms, single.run_options(),
                           read_only(want.outputs(single)), single.out_gradient_view(),
                           want.gradients(single), workspace, executor);
       for (auto* numbers : {&want.dq, &want.dk, &want.dv}) {
