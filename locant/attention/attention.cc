@@ -93,6 +93,7 @@ struct WidenedInputs {
     inputs.q = q.view, inputs.k = k.view, inputs.v = v.view;
     inputs.number_per_key = in.number_per_key;
     inputs.q_positions = in.q_positions, inputs.k_positions = in.k_positions;
+    inputs.cu_seqlens_q = in.cu_seqlens_q, inputs.cu_seqlens_k = in.cu_seqlens_k;
   }
 };
 
@@ -133,6 +134,11 @@ KernelCall<T> kernel_call(const Inputs<T>& inputs, const Terms<float>& terms, co
   call.inputs = inputs;
   call.inputs.q_positions = problem.q_positions;
   call.inputs.k_positions = problem.k_positions;
+  if (problem.packed()) {
+    call.q_start = problem.q_starts.data();
+    call.k_start = problem.k_starts.data();
+    call.sequences = problem.B;
+  }
   call.terms = &terms;
   call.causal = problem.options.causal;
   call.window = problem.options.window;

@@ -38,6 +38,11 @@ struct Inputs {
   // Token positions, each in [0, 2^31). [B or 1, Q] and [B or 1, K]; both or none. Without them keys
   // stand at 0 .. K-1 and queries at K-Q .. K-1 (or from 0 when Q > K).
   View<const int64_t, 2> q_positions, k_positions;
+  // Packed sequences of different lengths: [S + 1] each, both or none, from 0 up to the lengths of q and
+  // k. Then B is 1, and sequence s is queries cu_seqlens_q[s] .. cu_seqlens_q[s + 1] and keys likewise,
+  // a batch element of its own: it sees its own keys only, and default positions start again in it.
+  // A sequence may be empty. Explicit positions are [1, Q] and [1, K].
+  View<const int64_t, 1> cu_seqlens_q, cu_seqlens_k;
 };
 
 // Keys kept around a query: left <= kept <= right in positions; negative means unlimited.

@@ -22,13 +22,13 @@ inline void look_ahead(const Plan& plan, const KeyStore& keys, const QueryTile& 
                        int64_t kt, int64_t step, Ahead& near) {
   near = Ahead();
   const int64_t b = query.b, h = query.h, next = kt + 1;
-  if (next < plan.k_places.tiles) {
+  if (next < plan.k_places.tiles_of(b)) {
     if (keys.packed[keys.slot(next)]) return;
-    const int64_t first = next * kTile, last = at_most(plan.K, first + kTile);
+    const int64_t first = next * kTile, last = at_most(plan.keys(b), first + kTile);
     near.add(plan.k, b, hk, first, last, plan.D);
     near.add(plan.v, b, hk, first, last, plan.Dv);
-  } else if (query.index + step < plan.q_places.tiles) {
-    const int64_t first = (query.index + step) * kTile, last = at_most(plan.Q, first + kTile);
+  } else if (query.index + step < plan.q_places.tiles_of(b)) {
+    const int64_t first = (query.index + step) * kTile, last = at_most(plan.queries(b), first + kTile);
     near.add(plan.q, b, h, first, last, plan.D);
     near.add(plan.dout, b, h, first, last, plan.Dv);
     near.add(plan.out_in, b, h, first, last, plan.Dv);
@@ -39,7 +39,7 @@ inline void look_ahead(const Plan& plan, const KeyStore& keys, const QueryTile& 
 // then stays in the cache for all of them.
 inline void backward_part(const Plan& plan, BackwardScratch& s, const KeyUnit& unit, int64_t first,
                           int64_t last) {
-  const int64_t query_tiles = plan.q_places.tiles, h = unit.hk * plan.group + first / query_tiles;
+  const int64_t query_tiles = plan.q_places.tiles_of(unit.b), h = unit.hk * plan.group + first / query_tiles;
   for (int64_t n = first; n < last; ++n) {
     QueryTile& query = s.queries[n - first];
     query.b = unit.b;
@@ -52,7 +52,7 @@ inline void backward_part(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   open_store(plan, s.keys, unit.b, h, 0);
   const bool looks_far = s.ahead;
   Ahead near;
-  for (int64_t kt = 0; kt < plan.k_places.tiles; ++kt) {
+  for (int64_t kt = 0; kt < plan.k_places.tiles_of(unit.b); ++kt) {
     for (int64_t n = first; n < last; ++n) {
       QueryTile& query = s.queries[n - first];
       Tile tile;
@@ -64,8 +64,9 @@ inline void backward_part(const Plan& plan, BackwardScratch& s, const KeyUnit& u
         }
         backward_tile(plan, s, unit, kt, tile, query);
       } else {
-        wait_for_turn(plan, unit, kt, query.number);
-        pass_turn(unit, kt, query.number);
+        int32_t* turn = unit.turn ? unit.turn + kt : nullptr;
+        wait_for_turn(plan, turn, query.number);
+        pass_turn(turn, query.number);
       }
     }
   }
@@ -76,22 +77,22 @@ inline void backward_part(const Plan& plan, BackwardScratch& s, const KeyUnit& u
 // What the next key head will read and write.
 inline void look_ahead(const Plan& plan, int64_t b, int64_t hk, Ahead& ahead) {
   const int64_t h = hk * plan.group;
-  ahead.add(plan.k, b, hk, 0, plan.K, plan.D);
-  ahead.add(plan.v, b, hk, 0, plan.K, plan.Dv);
-  ahead.add(plan.q, b, h, 0, plan.Q, plan.D);
-  ahead.add(plan.dout, b, h, 0, plan.Q, plan.Dv);
-  ahead.add(plan.out_in, b, h, 0, plan.Q, plan.Dv);
-  ahead.add(plan.dq, b, h, 0, plan.Q, plan.D);
-  ahead.add(plan.dv, b, hk, 0, plan.K, plan.Dv);
-  ahead.add(plan.dk, b, hk, 0, plan.K, plan.D);
+  ahead.add(plan.k, b, hk, 0, plan.keys(b), plan.D);
+  ahead.add(plan.v, b, hk, 0, plan.keys(b), plan.Dv);
+  ahead.add(plan.q, b, h, 0, plan.queries(b), plan.D);
+  ahead.add(plan.dout, b, h, 0, plan.queries(b), plan.Dv);
+  ahead.add(plan.out_in, b, h, 0, plan.queries(b), plan.Dv);
+  ahead.add(plan.dq, b, h, 0, plan.queries(b), plan.D);
+  ahead.add(plan.dv, b, hk, 0, plan.keys(b), plan.Dv);
+  ahead.add(plan.dk, b, hk, 0, plan.keys(b), plan.D);
 }
 
 // The end of a key head: gradients through k . rows, back through the rotation, out.
 inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& unit) {
   const RowsTerm& rows = plan.key_rows;
   const bool through_rows = rows.on && rows.panel;
-  for (int64_t kt = 0; kt < plan.k_places.tiles; ++kt) {
-    const int64_t j0 = kt * kTile, keys = at_most(kTile, plan.K - j0);
+  for (int64_t kt = 0; kt < plan.k_places.tiles_of(unit.b); ++kt) {
+    const int64_t j0 = kt * kTile, keys = at_most(kTile, plan.keys(unit.b) - j0);
     float* dk = unit.dk ? unit.dk + j0 * unit.dk_row : nullptr;
     float* dv = unit.dv ? unit.dv + j0 * unit.dv_row : nullptr;
     if (!unit.touched[kt]) {
@@ -99,8 +100,8 @@ inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& uni
       for (int64_t j = 0; dv && j < keys; ++j) clear(dv + j * unit.dv_row, plan.value_width);
     }
     for (int64_t h = unit.hk * plan.group; through_rows && h < (unit.hk + 1) * plan.group; ++h) {
-      const float* gradient = unit.dk_rows + ((h - unit.hk * plan.group) * plan.k_places.padded + j0) *
-                                                 rows.columns;
+      const float* gradient = unit.dk_rows + ((h - unit.hk * plan.group) * plan.k_places.tiles_of(unit.b) *
+                                                     kTile + j0) * rows.columns;
       if (dk) {
         product(keys, rows.width / kLanes, rows.used, Left{gradient, rows.columns, 1},
                 Right{rows.rows_of(h), rows.width}, Start{dk, unit.dk_row, nullptr},
@@ -110,7 +111,7 @@ inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& uni
         open_store(plan, s.keys, unit.b, h, 0);
         pack_tile(plan, s.keys, unit.b, h, kt, true);
         const KeyRows k = key_rows_of(plan, s.keys, unit.b, unit.hk, kt);
-        float* out = rows.gradient + (unit.b * plan.H + h) * rows.used * rows.width;
+        float* out = rows.gradient + plan.sum_of(unit.b, h) * rows.used * rows.width;
         product(rows.used, rows.width / kLanes, keys, Left{gradient, 1, rows.columns},
                 Right{k.data, k.row}, Start{out, rows.width, nullptr}, StoreTo{out, rows.width});
       }

@@ -110,18 +110,18 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
   return cutter.used;
 }
 
-// Turns: wait until all earlier query tiles are done with key tile kt (or with the tables).
-inline void wait_for_turn(const Plan& plan, const KeyUnit& unit, int64_t kt, int32_t number) {
-  if (!unit.turn) return;
-  while (__atomic_load_n(unit.turn + kt, __ATOMIC_ACQUIRE) != number) plan.wait();
+// Turns: waits until all that comes before `number` is done with what the turn is for. Null: alone.
+inline void wait_for_turn(const Plan& plan, const int32_t* turn, int32_t number) {
+  if (!turn) return;
+  while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) != number) plan.wait();
 }
-inline void pass_turn(const KeyUnit& unit, int64_t kt, int32_t number) {
-  if (unit.turn) __atomic_store_n(unit.turn + kt, number + 1, __ATOMIC_RELEASE);
+inline void pass_turn(int32_t* turn, int32_t number) {
+  if (turn) __atomic_store_n(turn, number + 1, __ATOMIC_RELEASE);
 }
 
 inline void begin_query_tile(const Plan& plan, QueryTile& query) {
   const int64_t b = query.b, h = query.h, i0 = query.index * kTile;
-  query.rows = at_most(kTile, plan.Q - i0);
+  query.rows = at_most(kTile, plan.queries(b) - i0);
   query.q = load_queries(plan, b, h, query.index, true, query.q_rows, query.q_bias, query.q_pairs);
   query.dout = Left{plan.dout.at(b, h, i0), plan.dout.row, 1};
   if (plan.bf16 || plan.Dv % kLanes != 0) {
@@ -148,7 +148,7 @@ inline void begin_query_tile(const Plan& plan, QueryTile& query) {
   query.dq = in_place ? plan.dq.at(b, h, i0) : query.dq_rows;
   query.dq_row = in_place ? plan.dq.row : plan.width;
   for (int64_t i = 0; i < query.rows; ++i) {
-    const float lse = plan.lse_in[b * plan.lse_batch + h * plan.lse_head + (i0 + i) * plan.lse_row];
+    const float lse = plan.lse_in[plan.lse_at(b, h, i0 + i)];
     // A row that saw nothing has no probabilities.
     query.lse[i] = lse == -__builtin_inff() ? -kMasked
                                             : lse * 1.4426950408889634f - plan.dropout.log2_keep_factor;
@@ -178,8 +178,8 @@ inline void begin_query_tile(const Plan& plan, QueryTile& query) {
     clear(query.number_gradient.entries, plan.number.map.n + 2);
     query.number_gradient.sides[0] = query.number_gradient.sides[1] = 0;
   }
-  if (plan.K == 0) return;
-  const Range d = distances_of(plan, b, query.index, 0, plan.k_places.tiles);
+  if (plan.keys(b) == 0) return;
+  const Range d = distances_of(plan, b, query.index, 0, plan.k_places.tiles_of(b));
   if (plan.query_rows.on && plan.query_rows.panel) {
     open_rows(plan.query_rows, h, d.first, d.last, query.q.plain, query.rows, query.terms.query);
     clear_window(plan.query_rows, d.first, d.last, query.rows, query.dquery, query.dquery_sides);
@@ -192,16 +192,17 @@ inline void begin_query_tile(const Plan& plan, QueryTile& query) {
 
 inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& unit,
                               const QueryTile& query) {
-  const int64_t b = query.b, h = query.h, i0 = query.index * kTile, bh = b * plan.H + h;
+  const int64_t b = query.b, h = query.h, i0 = query.index * kTile;
+  const int64_t sum = plan.sum_of(b, h);
   for (int64_t i = 0; query.fresh && i < query.rows; ++i) clear(query.dq + i * query.dq_row, plan.width);
   if (plan.dcontent) {
     for (int64_t c = 0; c < plan.width; c += kLanes) {
-      Vec sum = zero();
-      for (int64_t i = 0; i < query.rows; ++i) sum = sum + load(query.dq + i * query.dq_row + c);
-      store(s.dcontent + c, sum);
+      Vec total = zero();
+      for (int64_t i = 0; i < query.rows; ++i) total = total + load(query.dq + i * query.dq_row + c);
+      store(s.dcontent + c, total);
     }
   }
-  const bool query_window = plan.query_rows.on && plan.query_rows.panel && plan.K > 0;
+  const bool query_window = plan.query_rows.on && plan.query_rows.panel && plan.keys(b) > 0;
   if (query_window) {
     add_sides(plan.query_rows, query.rows, query.dquery_sides, query.dquery);
     add_window_rows(plan.query_rows, h, query.rows, query.dquery, query.dq, query.dq_row);
@@ -211,37 +212,37 @@ inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUni
     if (plan.q_turn.cosine) turn_row(plan.q_turn, plan.q_turn.at(b, i0 + i), true, row);
     if (plan.bf16 || row != plan.dq.at(b, h, i0 + i)) write_row(row, plan.D, 1, plan.dq, b, h, i0 + i);
   }
-  if (plan.value_rows.gradient && plan.value_rows.panel && plan.K > 0) {
+  if (plan.value_rows.gradient && plan.value_rows.panel && plan.keys(b) > 0) {
     add_sides(plan.value_rows, query.rows, query.value_sides, query.value_sums);
   }
   // The tables, in turn.
-  const int64_t last = plan.k_places.tiles;
-  wait_for_turn(plan, unit, last, query.number);
+  const int32_t number = unit.tables_before + query.number;
+  wait_for_turn(plan, unit.table_turn, number);
   if (query.number_gradient.entries) {
     const int64_t n = plan.number.map.n + 2;
-    float* to = plan.number.gradient + bh * n;
+    float* to = plan.number.gradient + sum * n;
     int64_t e = 0;
     for (; e + kLanes <= n; e += kLanes) store(to + e, load(to + e) + load(query.number_gradient.entries + e));
     for (; e < n; ++e) to[e] += query.number_gradient.entries[e];
     for (int side = 0; side < 2; ++side) {
-      plan.number.side_gradient[bh * 2 + side] += query.number_gradient.sides[side];
+      plan.number.side_gradient[sum * 2 + side] += query.number_gradient.sides[side];
     }
   }
   if (plan.dcontent) {
-    float* to = plan.dcontent + bh * plan.width;
+    float* to = plan.dcontent + sum * plan.width;
     for (int64_t c = 0; c < plan.width; c += kLanes) store(to + c, load(to + c) + load(s.dcontent + c));
   }
   if (query_window && plan.query_rows.gradient) {
     const RowsTerm& term = plan.query_rows;
     add_window_gradient(term, query.dquery, query.rows, query.q.plain.data, query.q.plain.row,
-                        term.gradient + bh * term.used * term.width);
+                        term.gradient + sum * term.used * term.width);
   }
-  if (plan.value_rows.gradient && plan.value_rows.panel && plan.K > 0) {
+  if (plan.value_rows.gradient && plan.value_rows.panel && plan.keys(b) > 0) {
     const RowsTerm& term = plan.value_rows;
     add_window_gradient(term, query.value_sums, query.rows, query.dout.data, query.dout.row,
-                        term.gradient + bh * term.used * term.width);
+                        term.gradient + sum * term.used * term.width);
   }
-  pass_turn(unit, last, query.number);
+  pass_turn(unit.table_turn, number);
 }
 
 }  // namespace locant::attention::LOCANT_SIMD_NAMESPACE

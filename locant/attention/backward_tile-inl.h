@@ -114,7 +114,7 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
         Vec p = probability_of(x - lse), dp = load(s.ds + at);
         const Vec undropped = p;
         if (plan.dropout.on) {
-          const Mask keep = kept(plan.dropout, iload(plan.dropout.k_tokens + tile.j0 + c),
+          const Mask keep = kept(plan.dropout, iload(plan.dropout_tokens(query.b) + tile.j0 + c),
                                  query.drop_keys[i], query.drop_keys[kTile + i]);
           p = select(keep, p, zero());
           dp = select(keep, dp, zero());
@@ -225,7 +225,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
       add_row_per_pair(rows, tile, h, ds, query.dq, query.dq_row);
       if (rows.gradient) {
         add_gradient_per_pair(rows, tile, ds, query.q.plain.data, query.q.plain.row, false,
-                              rows.gradient + (b * plan.H + h) * rows.used * rows.width);
+                              rows.gradient + plan.sum_of(b, h) * rows.used * rows.width);
       }
     }
   }
@@ -235,12 +235,13 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
       scatter_rows(values, tile, s.p, query.value_sums, query.value_sides);
     } else {
       add_gradient_per_pair(values, tile, s.p, query.dout.data, query.dout.row, false,
-                            values.gradient + (b * plan.H + h) * values.used * values.width);
+                            values.gradient + plan.sum_of(b, h) * values.used * values.width);
     }
   }
 
   // 3 outputs and 1 scores, the keys' side: in turn
-  wait_for_turn(plan, unit, kt, query.number);
+  int32_t* turn = unit.turn ? unit.turn + kt : nullptr;
+  wait_for_turn(plan, turn, query.number);
   const bool first = !unit.touched[kt];
   unit.touched[kt] = 1;
   if (unit.dv) {
@@ -252,7 +253,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
                 unit.dk + tile.j0 * unit.dk_row, unit.dk_row, s.ahead);
   }
   if (plan.dkey_numbers) {
-    float* to = plan.dkey_numbers + (b * plan.H + h) * plan.k_places.padded + tile.j0;
+    float* to = plan.dkey_numbers_of(b, h) + tile.j0;
     for (int64_t c = 0; c < kTile; c += kLanes) {
       Vec sum = zero();
       for (int64_t i = 0; i < tile.rows; ++i) sum = sum + load(s.ds + i * kTileRow + c);
@@ -265,7 +266,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
     if (key_rows.panel) {
       const int64_t in_group = h - unit.hk * plan.group;
       scatter_key_rows(key_rows, tile, ds,
-                       unit.dk_rows + (in_group * plan.k_places.padded + tile.j0) * key_rows.columns);
+                       unit.dk_rows + (in_group * plan.k_places.tiles_of(b) * kTile + tile.j0) * key_rows.columns);
     } else {
       for (int64_t j = 0; unit.dk && j < tile.keys; ++j) {
         float* to = unit.dk + (tile.j0 + j) * unit.dk_row;
@@ -280,11 +281,11 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
       }
       if (key_rows.gradient) {
         add_gradient_per_pair(key_rows, tile, ds, k.data, k.row, true,
-                              key_rows.gradient + (b * plan.H + h) * key_rows.used * key_rows.width);
+                              key_rows.gradient + plan.sum_of(b, h) * key_rows.used * key_rows.width);
       }
     }
   }
-  pass_turn(unit, kt, query.number);
+  pass_turn(turn, query.number);
   query.fresh = false;
 }
 

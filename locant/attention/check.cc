@@ -80,6 +80,26 @@ void check_positions(Check& check, const char* name, const View<const int64_t, 2
   }
 }
 
+// Where packed sequences begin, and the end of the last.
+void check_starts(Check& check, const char* name, const View<const int64_t, 1>& starts,
+                  int64_t total) {
+  const int64_t n = starts.shape[0];
+  if (!check.require(n >= 1, name, " must hold at least one number, got ", n)) return;
+  if (!check.require(starts.stride[0] == 1 || n == 1, "the stride of ", name, " must be 1, got ",
+                     starts.stride[0])) {
+    return;
+  }
+  check.require(starts(0) == 0, name, " must begin with 0, got ", starts(0));
+  for (int64_t s = 1; s < n; ++s) {
+    if (!check.require(starts(s) >= starts(s - 1), name, " must not fall, got ", starts(s), " after ",
+                       starts(s - 1))) {
+      return;
+    }
+  }
+  check.require(starts(n - 1) == total, name, " must end with the ", total, " tokens there are, got ",
+                starts(n - 1));
+}
+
 template <class T>
 void check_inputs(Check& check, const Inputs<T>& in) {
   check_view(check, "q", in.q);
@@ -100,6 +120,18 @@ void check_inputs(Check& check, const Inputs<T>& in) {
   check.require(in.v.shape[3] >= 1, "v must have at least one channel, got ", shape_text(in.v));
   check.require(Q <= kPositionEnd && K <= kPositionEnd, "lengths must be at most 2^31, got ", Q,
                 " queries and ", K, " keys");
+  if (in.cu_seqlens_q || in.cu_seqlens_k) {
+    const bool both = check.require(in.cu_seqlens_q && in.cu_seqlens_k,
+                                    "cu_seqlens_q and cu_seqlens_k must be given both or none");
+    check.require(B == 1 && in.k.shape[0] == 1, "packed sequences must have a batch of 1, got ", B);
+    if (both) {
+      check_starts(check, "cu_seqlens_q", in.cu_seqlens_q, Q);
+      check_starts(check, "cu_seqlens_k", in.cu_seqlens_k, K);
+      check.require(in.cu_seqlens_q.shape == in.cu_seqlens_k.shape,
+                    "cu_seqlens_q and cu_seqlens_k must have the same length, got ",
+                    in.cu_seqlens_q.shape[0], " and ", in.cu_seqlens_k.shape[0]);
+    }
+  }
   if (in.number_per_key) {
     const auto& shape = in.number_per_key.shape;
     check.require(
@@ -300,6 +332,8 @@ std::vector<Named> read_views(const Inputs<T>& in, const Options& options) {
   add(read, "number_per_key", in.number_per_key);
   add(read, "q_positions", in.q_positions);
   add(read, "k_positions", in.k_positions);
+  add(read, "cu_seqlens_q", in.cu_seqlens_q);
+  add(read, "cu_seqlens_k", in.cu_seqlens_k);
   add(read, "dropout.q_tokens", options.dropout.q_tokens);
   add(read, "dropout.k_tokens", options.dropout.k_tokens);
   return read;
@@ -327,20 +361,38 @@ Problem resolve(const Inputs<T>& in, const Terms<Real<T>>& terms, const Options&
   p.Hk = in.k.shape[1], p.K = in.k.shape[2], p.Dv = in.v.shape[3];
   p.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(p.D))) * terms.scale_factor;
   p.options = options;
-  p.first_query = std::max<int64_t>(0, p.K - p.Q);
-  p.consecutive = !in.q_positions && !in.k_positions;
-  if (p.consecutive) {
-    p.storage_.resize(static_cast<size_t>(p.Q + p.K));
-    for (int64_t i = 0; i < p.Q; ++i) p.storage_[static_cast<size_t>(i)] = p.first_query + i;
-    for (int64_t j = 0; j < p.K; ++j) p.storage_[static_cast<size_t>(p.Q + j)] = j;
-    p.q_positions = {p.storage_.data(), {p.B, p.Q}, {0, 1}};
-    p.k_positions = {p.storage_.data() + p.Q, {p.B, p.K}, {0, 1}};
+  if (in.cu_seqlens_q) {
+    const auto copy = [](const View<const int64_t, 1>& from) {
+      return std::vector<int64_t>(from.data, from.data + from.shape[0]);
+    };
+    p.q_starts = copy(in.cu_seqlens_q);
+    p.k_starts = copy(in.cu_seqlens_k);
+    p.B = in.cu_seqlens_q.shape[0] - 1;
+    p.Q = p.K = 0;
+    for (int64_t b = 0; b < p.B; ++b) {
+      p.Q = std::max(p.Q, p.queries(b));
+      p.K = std::max(p.K, p.keys(b));
+    }
+  }
+  const int64_t batches = p.packed() ? 1 : p.B;
+  if (!in.q_positions && !in.k_positions) {
+    const int64_t all_queries = in.q.shape[2], all_keys = in.k.shape[2];
+    p.storage_.resize(static_cast<size_t>(all_queries + all_keys));
+    int64_t* const q = p.storage_.data();
+    int64_t* const k = q + all_queries;
+    for (int64_t b = 0; b < (p.packed() ? p.B : 1); ++b) {
+      const int64_t first = std::max<int64_t>(0, p.keys(b) - p.queries(b));
+      for (int64_t i = 0; i < p.queries(b); ++i) q[p.first_q(b) + i] = first + i;
+      for (int64_t j = 0; j < p.keys(b); ++j) k[p.first_k(b) + j] = j;
+    }
+    p.q_positions = {q, {batches, all_queries}, {0, 1}};
+    p.k_positions = {k, {batches, all_keys}, {0, 1}};
   } else {
     p.q_positions = in.q_positions;
     p.k_positions = in.k_positions;
     for (auto* positions : {&p.q_positions, &p.k_positions}) {
       if (positions->shape[0] == 1) positions->stride[0] = 0;
-      positions->shape[0] = p.B;
+      positions->shape[0] = batches;
     }
   }
   return p;
@@ -423,18 +475,19 @@ Span span_of(const Inputs<T>& in, const Options& options) {
   Span span;
   bool found = false;
   for (int64_t b = 0; b < p.B; ++b) {
-    if (b > 0 && p.q_positions.stride[0] == 0 && p.k_positions.stride[0] == 0) break;  // all alike
+    const bool alike = p.q_positions.stride[0] == 0 && p.k_positions.stride[0] == 0;
+    if (b > 0 && alike && !p.packed()) break;
     int64_t q_low = kPositionEnd, q_high = -1, k_low = kPositionEnd, k_high = -1;
-    for (int64_t i = 0; i < p.Q; ++i) {
-      q_low = std::min(q_low, p.q_positions(b, i));
-      q_high = std::max(q_high, p.q_positions(b, i));
+    for (int64_t i = 0; i < p.queries(b); ++i) {
+      q_low = std::min(q_low, p.q_position(b, i));
+      q_high = std::max(q_high, p.q_position(b, i));
     }
-    for (int64_t j = 0; j < p.K; ++j) {
-      k_low = std::min(k_low, p.k_positions(b, j));
-      k_high = std::max(k_high, p.k_positions(b, j));
+    for (int64_t j = 0; j < p.keys(b); ++j) {
+      k_low = std::min(k_low, p.k_position(b, j));
+      k_high = std::max(k_high, p.k_position(b, j));
     }
     span.length = std::max({span.length, q_high + 1, k_high + 1});
-    if (p.Q == 0 || p.K == 0) continue;
+    if (p.queries(b) == 0 || p.keys(b) == 0) continue;
     span.first_distance = found ? std::min(span.first_distance, k_low - q_high) : k_low - q_high;
     span.last_distance = found ? std::max(span.last_distance, k_high - q_low) : k_high - q_low;
     found = true;

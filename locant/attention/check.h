@@ -20,16 +20,26 @@ inline bool keeps(const Options& options, int64_t distance) {
 
 // A checked call. Owns the default positions; views stay valid while it lives (also when moved).
 struct Problem {
-  int64_t B = 0, H = 0, Hk = 0, Q = 0, K = 0, D = 0, Dv = 0;
+  int64_t B = 0, H = 0, Hk = 0, D = 0, Dv = 0;  // B: batch, or packed sequences
+  int64_t Q = 0, K = 0;                         // packed: of the longest sequences
   double scale = 1;  // options.scale (default 1/sqrt(D)) times terms.scale_factor
   Options options;
-  // Always given, [B, Q] and [B, K]; stride 0 over the batch where all sequences share them.
+  // Always given, [B, Q] and [B, K]; stride 0 over the batch where all sequences share them. Packed:
+  // [1, total].
   View<const int64_t, 2> q_positions, k_positions;
-  bool consecutive = false;  // default positions: key j at j, query i at first_query + i
-  int64_t first_query = 0;   // max(0, K - Q); meaningful when consecutive
+  // Packed: sequence b is tokens [starts[b], starts[b + 1]). Empty: not packed.
+  std::vector<int64_t> q_starts, k_starts;
 
   int64_t group() const { return H / Hk; }  // query heads per key head
-  bool empty() const { return B == 0 || Q == 0; }
+  bool packed() const { return !q_starts.empty(); }
+  // Where token 0 of sequence b stands in the arrays: [batch(b)][head][first + token].
+  int64_t batch(int64_t b) const { return packed() ? 0 : b; }
+  int64_t first_q(int64_t b) const { return packed() ? q_starts[static_cast<size_t>(b)] : 0; }
+  int64_t first_k(int64_t b) const { return packed() ? k_starts[static_cast<size_t>(b)] : 0; }
+  int64_t queries(int64_t b) const { return packed() ? first_q(b + 1) - first_q(b) : Q; }
+  int64_t keys(int64_t b) const { return packed() ? first_k(b + 1) - first_k(b) : K; }
+  int64_t q_position(int64_t b, int64_t i) const { return q_positions(batch(b), first_q(b) + i); }
+  int64_t k_position(int64_t b, int64_t j) const { return k_positions(batch(b), first_k(b) + j); }
 
   Problem() = default;
   Problem(Problem&&) = default;

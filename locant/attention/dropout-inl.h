@@ -10,7 +10,7 @@ namespace locant::attention::LOCANT_SIMD_NAMESPACE {
 // Draws the keys of the rows of a query tile: [2][kTile].
 inline void draw_row_keys(const Plan& plan, int64_t b, int64_t h, int64_t qt, int32_t* keys) {
   const int64_t i0 = qt * kTile;
-  plan.dropout.draw(plan.dropout, b, h, i0, at_most(kTile, plan.Q - i0), keys);
+  plan.dropout.draw(plan.dropout, b, h, i0, at_most(kTile, plan.queries(b) - i0), keys);
 }
 
 // Whether the pairs of a row with these keys and the tokens of a vector are kept.
@@ -25,9 +25,9 @@ inline Mask kept(const DropoutTerm& term, IVec tokens, int32_t first, int32_t se
 
 // Zeroes what is dropped of rows [r0, r0 + n), column vectors of `vecs`; `side`: sums of what is left
 // are added there too, [kTile][kLanes].
-inline void drop(const Plan& plan, const Tile& tile, int64_t r0, int64_t n, const Range& vecs,
+inline void drop(const Plan& plan, const Tile& tile, int64_t b, int64_t r0, int64_t n, const Range& vecs,
                  const int32_t* keys, float* p, float* side) {
-  const int32_t* tokens = plan.dropout.k_tokens + tile.j0;
+  const int32_t* tokens = plan.dropout_tokens(b) + tile.j0;
   for (int64_t r = r0; r < r0 + n; ++r) {
     float* row = p + r * kTileRow;
     const int32_t first = keys[r], second = keys[kTile + r];

@@ -91,7 +91,7 @@ struct QueryRows {
 };
 inline QueryRows load_queries(const Plan& plan, int64_t b, int64_t h, int64_t qt, bool whole_vectors,
                               float* plain, float* bias, float* pairs) {
-  const int64_t i0 = qt * kTile, rows = at_most(kTile, plan.Q - i0);
+  const int64_t i0 = qt * kTile, rows = at_most(kTile, plan.queries(b) - i0);
   QueryRows q;
   q.plain = q.bias = Left{plan.q.at(b, h, i0), plan.q.row, 1};
   if (plan.q_turn.cosine || plan.bf16 || (whole_vectors && plan.D % kLanes != 0)) {
@@ -222,7 +222,7 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
       } else {
         exponentiate<false, false>(r, n, vecs, s.scores, state, all_sums, nullptr);
       }
-      if (plan.dropout.on) drop(plan, tile, r, n, vecs, s.drop_keys, s.scores, side_sums);
+      if (plan.dropout.on) drop(plan, tile, b, r, n, vecs, s.drop_keys, s.scores, side_sums);
       if constexpr (kPairs) {
         const int64_t row = r * units(kTile), first = vecs.first / 2 * 2;
         pair_columns(s.scores + r * kTileRow + first * kLanes, kTileRow, n, (vecs.last - first) * kLanes,
@@ -244,7 +244,7 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
 
 // The end of a query tile: divides, stores.
 inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, const SoftmaxState& state) {
-  const int64_t i0 = qt * kTile, rows = at_most(kTile, plan.Q - i0);
+  const int64_t i0 = qt * kTile, rows = at_most(kTile, plan.queries(b) - i0);
   for (int64_t r0 = 0; r0 < rows; r0 += kLanes) {
     const int64_t n = at_most(kLanes, rows - r0);
     Vec parts[kLanes];
@@ -264,7 +264,7 @@ inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, cons
       float* row = state.out + (r0 + l) * plan.value_width;
       if (state.fresh) clear(row, plan.value_width);
       write_row(row, plan.Dv, inverse[l], plan.out, b, h, i);
-      if (plan.lse) plan.lse[b * plan.lse_batch + h * plan.lse_head + i * plan.lse_row] = lse[l];
+      if (plan.lse) plan.lse[plan.lse_at(b, h, i)] = lse[l];
     }
   }
 }
@@ -294,25 +294,25 @@ inline void look_ahead(const Plan& plan, const KeyStore& keys, const Part& part,
   near = Ahead();
   const int64_t hk = part.h / plan.group, next = kt + 1;
   if (next < last_kt && !keys.packed[keys.slot(next)]) {
-    const int64_t first = next * kTile, last = at_most(plan.K, first + kTile);
+    const int64_t first = next * kTile, last = at_most(plan.keys(part.b), first + kTile);
     near.add(plan.k, part.b, hk, first, last, plan.D);
     near.add(plan.v, part.b, hk, first, last, plan.Dv);
   } else if (next == last_kt && qt + 1 < part.last_tile) {
     const int64_t first = (qt + 1) * kTile;
-    near.add(plan.q, part.b, part.h, first, at_most(plan.Q, first + kTile), plan.D);
+    near.add(plan.q, part.b, part.h, first, at_most(plan.queries(part.b), first + kTile), plan.D);
   }
 }
 
 inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) {
-  const int64_t key_tiles = plan.k_places.tiles;
+  const int64_t key_tiles = plan.k_places.tiles_of(part.b);
   const bool one_chunk = plan.one_chunk();
   Ahead ahead;
   if (part.next_b >= 0) {
     const int64_t nb = part.next_b, nh = part.next_h, nk = nh / plan.group;
-    ahead.add(plan.k, nb, nk, 0, plan.K, plan.D);
-    ahead.add(plan.q, nb, nh, 0, plan.Q, plan.D);
-    ahead.add(plan.v, nb, nk, 0, plan.K, plan.Dv);
-    ahead.add(plan.out, part.b, part.h, 0, plan.Q, plan.Dv);
+    ahead.add(plan.k, nb, nk, 0, plan.keys(nb), plan.D);
+    ahead.add(plan.q, nb, nh, 0, plan.queries(nb), plan.D);
+    ahead.add(plan.v, nb, nk, 0, plan.keys(nb), plan.Dv);
+    ahead.add(plan.out, part.b, part.h, 0, plan.queries(part.b), plan.Dv);
   }
   Ahead* const soon = ahead.count ? &ahead : nullptr;
   Ahead near;
@@ -326,7 +326,7 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) 
       if (chunk == 0) begin_rows(state);
       const QueryRows q = load_queries(plan, part.b, part.h, qt, false, s.q, s.q_bias, s.q_pairs);
       if (plan.dropout.on) draw_row_keys(plan, part.b, part.h, qt, s.drop_keys);
-      const int64_t rows = at_most(kTile, plan.Q - qt * kTile);
+      const int64_t rows = at_most(kTile, plan.queries(part.b) - qt * kTile);
       const bool value_window = plan.value_rows.on && plan.value_rows.panel && first_kt < last_kt;
       if (first_kt < last_kt && (plan.query_rows.on || value_window)) {
         const Range d = distances_of(plan, part.b, qt, first_kt, last_kt);

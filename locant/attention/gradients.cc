@@ -13,13 +13,11 @@ T* zeros(int64_t n, Arrays& arrays) {
   return at;
 }
 
-// Units (b, h) whose tables are head `head` of `heads`, in order.
+// Sums whose tables are head `head` of `heads`, in order.
 template <class F>
-void each_unit(const Plan& plan, int64_t heads, int64_t head, F f) {
-  for (int64_t b = 0; b < plan.B; ++b) {
-    for (int64_t h = 0; h < plan.H; ++h) {
-      if (heads == 1 || h == head) f(b * plan.H + h);
-    }
+void each_sum(const Plan& plan, int64_t heads, int64_t head, F f) {
+  for (int64_t n = 0; n < plan.sums(); ++n) {
+    if (heads == 1 || n % plan.H == head) f(n);
   }
 }
 
@@ -31,7 +29,7 @@ void sum_number(const Plan& plan, NumberPerDistance<float>& out, std::vector<dou
   for (int64_t h = 0; h < term.heads; ++h) {
     sums.assign(static_cast<size_t>(entries), 0.0);
     double left = 0, right = 0;
-    each_unit(plan, term.heads, h, [&](int64_t unit) {
+    each_sum(plan, term.heads, h, [&](int64_t unit) {
       const float* from = term.gradient + unit * entries;
       for (int64_t e = 0; e < entries; ++e) sums[static_cast<size_t>(e)] += static_cast<double>(from[e]);
       left += term.side_gradient[unit * 2] + term.left_extra * static_cast<double>(from[0]);
@@ -58,7 +56,7 @@ void sum_rows(const Plan& plan, const RowsTerm& term, Table<float>& out, int64_t
   const int64_t column = row - term.first_row + 1;
   std::fill(to, to + out.width, 0.0f);
   if (column < 1 || column >= term.used - 1) return;
-  each_unit(plan, term.heads, head, [&](int64_t unit) {
+  each_sum(plan, term.heads, head, [&](int64_t unit) {
     const float* from = term.gradient + (unit * term.used + column) * term.width;
     for (int64_t c = 0; c < out.width; ++c) to[c] += from[c];
   });
@@ -78,18 +76,17 @@ void sum_rows(const Plan& plan, const RowsTerm& term, Table<float>& out, Executo
 }
 
 void sum_key_numbers(const Plan& plan, const View<float, 3>& out) {
-  const int64_t padded = plan.k_places.padded;
+  const bool packed = plan.k_places.start != nullptr;
+  const bool one_batch = out.shape[0] == 1 && !packed, one_head = out.shape[1] == 1;
   const float factor = 1.0f / plan.gradient_factor;
-  for (int64_t ob = 0; ob < out.shape[0]; ++ob) {
+  for (int64_t ob = 0; ob < (one_batch ? 1 : plan.B); ++ob) {
     for (int64_t oh = 0; oh < out.shape[1]; ++oh) {
-      for (int64_t j = 0; j < plan.K; ++j) {
+      for (int64_t j = 0; j < plan.keys(ob); ++j) {
         float sum = 0;
-        for (int64_t b = out.shape[0] == 1 ? 0 : ob; b < (out.shape[0] == 1 ? plan.B : ob + 1); ++b) {
-          for (int64_t h = out.shape[1] == 1 ? 0 : oh; h < (out.shape[1] == 1 ? plan.H : oh + 1); ++h) {
-            sum += plan.dkey_numbers[(b * plan.H + h) * padded + j];
-          }
+        for (int64_t b = ob; b < (one_batch ? plan.B : ob + 1); ++b) {
+          for (int64_t h = oh; h < (one_head ? plan.H : oh + 1); ++h) sum += plan.dkey_numbers_of(b, h)[j];
         }
-        out(ob, oh, j) = sum * factor;
+        out(packed ? 0 : ob, oh, packed ? plan.k_places.start[ob] + j : j) = sum * factor;
       }
     }
   }
@@ -98,12 +95,15 @@ void sum_key_numbers(const Plan& plan, const View<float, 3>& out) {
 }  // namespace
 
 void open_gradients(Plan& plan, const TableGradients& gradients, Arrays& arrays) {
-  const int64_t units = plan.B * plan.H;
   if (gradients.number_per_key && plan.key_numbers) {
-    plan.dkey_numbers = zeros<float>(units * plan.k_places.padded, arrays);
+    plan.dkey_numbers = zeros<float>(plan.k_places.tiles_before(plan.B) * plan.H * kTile, arrays);
   }
   const Terms<float>* terms = gradients.terms;
   if (!terms) return;
+  // Many short sequences share their sums: else tables would outweigh all the rest.
+  constexpr int64_t kMostSums = 256;
+  plan.sequences_a_sum = std::max<int64_t>(1, (plan.B * plan.H + kMostSums - 1) / kMostSums);
+  const int64_t units = plan.sums();
   if (plan.number.on && terms->number) {
     plan.number.gradient = zeros<float>(units * (plan.number.map.n + 2), arrays);
     plan.number.side_gradient = zeros<double>(units * 2, arrays);
@@ -133,7 +133,7 @@ void sum_gradients(const Plan& plan, const TableGradients& gradients, Executor& 
     for (int64_t h = 0; h < out.heads; ++h) {
       float* to = out.row(h, 0);
       std::fill(to, to + out.width, 0.0f);
-      each_unit(plan, out.heads, h, [&](int64_t unit) {
+      each_sum(plan, out.heads, h, [&](int64_t unit) {
         for (int64_t c = 0; c < out.width; ++c) to[c] += plan.dcontent[unit * plan.width + c];
       });
     }

@@ -54,7 +54,7 @@ void backward(const Plan& plan, const KeyUnit& unit, int64_t first, int64_t last
   Ahead ahead;
   if (unit.next_b >= 0) look_ahead(plan, unit.next_b, unit.next_hk, ahead);
   scratch.ahead = ahead.count ? &ahead : nullptr;
-  const int64_t tiles = plan.q_places.tiles;
+  const int64_t tiles = plan.q_places.tiles_of(unit.b);
   while (first < last) {
     const int64_t head_end = (first / tiles + 1) * tiles;
     const int64_t end = at_most(at_most(last, head_end), first + plan.part_tiles);

@@ -12,6 +12,9 @@ struct KernelCall {
   // q, k, v with last stride 1; q_positions and k_positions are always given ([B or 1, Q] and
   // [B or 1, K], last stride 1); number_per_key may be empty, any strides.
   Inputs<T> inputs;
+  // Packed: [sequences + 1] first tokens; null: not packed.
+  const int64_t *q_start = nullptr, *k_start = nullptr;
+  int64_t sequences = 0;
   const Terms<float>* terms = nullptr;  // checked against the shapes: widths, heads, row numbers
   bool causal = false;
   Window window;       // negative: unlimited

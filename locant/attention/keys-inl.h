@@ -209,8 +209,7 @@ inline void pack_panel(const KeyRows& rows, int64_t keys, int64_t n, int64_t wid
 
 inline bool hidden(const Plan& plan, int64_t b, int64_t h, int64_t j) {
   return plan.keys_hidden &&
-         plan.key_numbers[b * plan.key_numbers_batch + h * plan.key_numbers_head + j] ==
-             kMasked;
+         plan.key_numbers_of(b, h)[j] == kMasked;
 }
 
 // Makes the store one of (b, h) and this chunk.
@@ -231,7 +230,7 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
   if (store.packed[slot]) return;
   store.packed[slot] = 1;
   const int64_t hk = h / plan.group, j0 = kt * kTile;
-  const int64_t keys = at_most(kTile, plan.K - j0);
+  const int64_t keys = at_most(kTile, plan.keys(b) - j0);
   if (store.copy_k) {
     float* rows = store.k + (store.keep_k ? slot : 0) * kTile * plan.width;
     for (int64_t j = 0; j < kTile; ++j) {

@@ -20,13 +20,15 @@ constexpr int64_t kTileRow = 80;
 // A masked score, and the least that any other can be: finite, so that no difference of two is NaN.
 constexpr float kMasked = -1e30f, kLeast = -1e28f;
 
-// One array [batch][head][token][channel] whose last stride is 1.
+// One array [batch][head][token][channel] whose last stride is 1; or [head][token][channel] with the
+// sequences one after the other.
 template <class T>
 struct Rows {
   T* data = nullptr;
   int64_t batch = 0, head = 0, row = 0;  // strides
+  const int64_t* start = nullptr;        // packed: first token of each sequence
   LOCANT_PLAN_INLINE T* at(int64_t b, int64_t h, int64_t r) const {
-    return data + b * batch + h * head + r * row;
+    return data + (start ? start[b] * row : b * batch) + h * head + r * row;
   }
   LOCANT_PLAN_INLINE explicit operator bool() const { return data != nullptr; }
 };
@@ -46,24 +48,38 @@ struct TileSpan {
   int32_t consecutive = 0;  // token n stands at min + n
 };
 
-// Positions of one side. Arrays are padded to whole tiles with -1, which no mask keeps.
+// Tokens of one side: how many, and where they stand. Arrays are padded to whole tiles with positions
+// of -1, which no mask keeps. Packed sequences differ in length: each has whole tiles of its own.
 struct Places {
-  const int32_t* position = nullptr;  // [batch][padded]
+  const int32_t* position = nullptr;  // [batch][padded], packed: sequence after sequence
   const TileSpan* tile = nullptr;     // [batch][tiles]
-  int64_t padded = 0, tiles = 0;
-  int64_t batch = 0;  // 0: shared by the batch, 1: one row of them each
-  LOCANT_PLAN_INLINE const int32_t* positions(int64_t b) const { return position + b * batch * padded; }
-  LOCANT_PLAN_INLINE const TileSpan* spans(int64_t b) const { return tile + b * batch * tiles; }
+  int64_t length = 0, padded = 0, tiles = 0;  // packed: of the longest sequence
+  int64_t batch = 0;                  // 0: shared by the batch, 1: one row of them each
+  const int64_t* start = nullptr;       // packed: [B + 1] first tokens; null: not packed
+  const int64_t* first_tile = nullptr;  // packed: [B + 1]
+  LOCANT_PLAN_INLINE int64_t length_of(int64_t b) const { return start ? start[b + 1] - start[b] : length; }
+  LOCANT_PLAN_INLINE int64_t tiles_of(int64_t b) const {
+    return start ? first_tile[b + 1] - first_tile[b] : tiles;
+  }
+  // Tokens, and tiles, of all sequences before this one.
+  LOCANT_PLAN_INLINE int64_t tokens_before(int64_t b) const { return start ? start[b] : b * length; }
+  LOCANT_PLAN_INLINE int64_t tiles_before(int64_t b) const { return start ? first_tile[b] : b * tiles; }
+  LOCANT_PLAN_INLINE int64_t own_tiles(int64_t b) const { return start ? first_tile[b] : b * batch * tiles; }
+  LOCANT_PLAN_INLINE const int32_t* positions(int64_t b) const { return position + own_tiles(b) * kTile; }
+  LOCANT_PLAN_INLINE const TileSpan* spans(int64_t b) const { return tile + own_tiles(b); }
 };
 
-// cos and sin (times magnitude and growth) of every token of one side: [batch][padded][pairs].
+// cos and sin (times magnitude and growth) of every token of one side: [batch][token][pairs].
 struct Turn {
   const float* cosine = nullptr;  // null: no rotation
   const float* sine = nullptr;
   int64_t pairs = 0;
   bool interleaved = false;
   int64_t batch = 0;  // stride, 0: shared
-  LOCANT_PLAN_INLINE int64_t at(int64_t b, int64_t token) const { return b * batch + token * pairs; }
+  const int64_t* start = nullptr;  // packed: first tokens
+  LOCANT_PLAN_INLINE int64_t at(int64_t b, int64_t token) const {
+    return (start ? start[b] * pairs : b * batch) + token * pairs;
+  }
 };
 
 // From a distance d to an entry e: 0 before `first`, 1 .. n inside, n+1 after; rows[e] is the table
@@ -88,7 +104,7 @@ struct NumberTerm {
   int64_t heads = 1;      // 1: shared
   double left_extra = 0;  // distance from the published first entry to the clipped one
   double right_extra = 0;
-  // Gradients, one for each unit (b, h): [B * H][n + 2] and [B * H][2]. Null: not wanted.
+  // Gradients, one for each sum (Plan::sum_of): [sums][n + 2] and [sums][2]. Null: not wanted.
   float* gradient = nullptr;
   double* side_gradient = nullptr;
   LOCANT_PLAN_INLINE int64_t head(int64_t h) const { return heads == 1 ? 0 : h; }
@@ -138,14 +154,16 @@ struct DropoutTerm {
   uint32_t threshold = 0;
   float keep_factor = 1;              // 1 / (1 - rate)
   float log2_keep_factor = 0;
-  const int32_t* k_tokens = nullptr;  // [K padded]
+  const int32_t* k_tokens = nullptr;  // [K padded], packed and given: one list for each sequence
+  bool listed = false;                // they are given and packed
   // Fills keys[0][n] and keys[1][n] (kTile apart) for queries [i0, i0 + n) of (b, h).
   void (*draw)(const DropoutTerm& term, int64_t b, int64_t h, int64_t i0, int64_t n, int32_t* keys) = nullptr;
-  const void* source = nullptr;  // what draw() reads: the call's Dropout
+  const int64_t* q_start = nullptr;  // packed: first tokens
+  const void* source = nullptr;      // what draw() reads: the call's Dropout
 };
 
 struct Plan {
-  int64_t B = 0, H = 0, Hk = 0, Q = 0, K = 0, D = 0, Dv = 0;
+  int64_t B = 0, H = 0, Hk = 0, D = 0, Dv = 0;  // B: batch, or packed sequences
   int64_t group = 1;                // query heads of a key head
   int64_t width = 0, value_width = 0;  // D and Dv rounded up to whole vectors
 
@@ -158,6 +176,11 @@ struct Plan {
   bool bf16 = false;  // these and their gradients are bf16: rows are widened before and rounded after
 
   Places q_places, k_places;
+  LOCANT_PLAN_INLINE int64_t queries(int64_t b) const { return q_places.length_of(b); }
+  LOCANT_PLAN_INLINE int64_t keys(int64_t b) const { return k_places.length_of(b); }
+  LOCANT_PLAN_INLINE int64_t lse_at(int64_t b, int64_t h, int64_t i) const {
+    return (q_places.start ? q_places.start[b] * lse_row : b * lse_batch) + h * lse_head + i * lse_row;
+  }
   int64_t left = 0, right = 0;  // kept: p_i - left <= p_j <= p_i + right
   bool wide = false;            // distances do not fit 32-bit arithmetic: scalar code per pair
 
@@ -172,6 +195,10 @@ struct Plan {
   // [Bc][Hc][K padded], log2 units, -inf beyond K. Null: none.
   const float* key_numbers = nullptr;
   int64_t key_numbers_batch = 0, key_numbers_head = 0;  // strides, 0: shared
+  LOCANT_PLAN_INLINE const float* key_numbers_of(int64_t b, int64_t h) const {
+    return key_numbers + (k_places.start ? k_places.first_tile[b] * kTile : b * key_numbers_batch) +
+           h * key_numbers_head;
+  }
   bool keys_hidden = false;        // some are -inf: those keys' k and v are not to be looked at
   bool hidden_by_head = false;     // ... and query heads of one key head differ in that
 
@@ -182,16 +209,25 @@ struct Plan {
   NumberTerm number;
   RowsTerm query_rows, key_rows, value_rows;
   DropoutTerm dropout;
+  LOCANT_PLAN_INLINE const int32_t* dropout_tokens(int64_t b) const {
+    return dropout.k_tokens + (dropout.listed ? k_places.first_tile[b] * kTile : 0);
+  }
 
-  // Backward only. Gradients of tables are kept for each unit of work (b, h) and summed up in order
-  // at the end; the terms hold those of theirs. Null: not wanted.
+  // Backward only. Gradients of tables are kept for each head of so many sequences in a row and summed
+  // up in order at the end; the terms hold those of theirs. Null: not wanted.
+  int64_t sequences_a_sum = 1;
+  LOCANT_PLAN_INLINE int64_t sum_of(int64_t b, int64_t h) const { return b / sequences_a_sum * H + h; }
+  LOCANT_PLAN_INLINE int64_t sums() const { return (B + sequences_a_sum - 1) / sequences_a_sum * H; }
   ReadArray out_in, dout;
   WrittenArray dq, dk, dv;
   float gradient_factor = 1;      // folded into the packed values: dS carries it, that is the scale
   float inside_factor = 1;        // what the gradient inside the scale lacks of it
   float delta_factor = 1;         // of delta: gradient_factor, less what dropout puts into P
-  float* dcontent = nullptr;      // [B * H][width]
-  float* dkey_numbers = nullptr;  // [B * H][K padded]
+  float* dcontent = nullptr;      // [sums][width]
+  float* dkey_numbers = nullptr;  // [B][H][K padded]
+  LOCANT_PLAN_INLINE float* dkey_numbers_of(int64_t b, int64_t h) const {
+    return dkey_numbers + (k_places.tiles_before(b) * H + h * k_places.tiles_of(b)) * kTile;
+  }
   void (*wait)() = nullptr;       // called while a worker waits for its turn
 };
 
@@ -213,7 +249,9 @@ struct KeyUnit {
   uint8_t* touched = nullptr;  // [key tiles] something was added already
   float* dk_rows = nullptr;    // [group][K padded][key row columns]: gradients of k . rows
   int64_t next_b = -1, next_hk = 0;  // what the same worker will do next, if worth a prefetch
-  int32_t* turn = nullptr;     // [key tiles + 1] next number; the last one is for tables. Null: alone
+  int32_t* turn = nullptr;        // [key tiles] next number. Null: alone
+  int32_t* table_turn = nullptr;  // the same for the tables, shared by the sequences of a sum
+  int32_t tables_before = 0;      // query tiles that add to the tables in earlier sequences
 };
 
 }  // namespace locant::attention

@@ -25,36 +25,53 @@ struct Extremes {
   int64_t low = 0, high = 0;
 };
 
-// Positions of one side as 32-bit numbers, padded, with the span of every tile.
-Places place(const View<const int64_t, 2>& positions, int64_t B, int64_t n, Arrays& arrays,
-             bool& simple) {
+// Positions of one side as 32-bit numbers, padded, with the span of every tile. n: tokens of a
+// sequence, packed (start is given): of all of them.
+Places place(const View<const int64_t, 2>& positions, const int64_t* start, int64_t B, int64_t n,
+             Arrays& arrays, bool& simple) {
   Places places;
-  places.tiles = (n + kTile - 1) / kTile;
-  places.padded = places.tiles * kTile;
+  places.start = start;
   places.batch = B > 1 && positions.shape[0] > 1 && positions.stride[0] != 0 ? 1 : 0;
-  const int64_t batches = places.batch ? B : 1;
-  auto* position = arrays.take<int32_t>(batches * places.padded);
-  auto* spans = arrays.take<TileSpan>(batches * places.tiles);
+  if (start) {
+    auto* first_tile = arrays.take<int64_t>(B + 1);
+    first_tile[0] = 0;
+    for (int64_t b = 0; b < B; ++b) {
+      const int64_t length = start[b + 1] - start[b];
+      places.length = std::max(places.length, length);
+      first_tile[b + 1] = first_tile[b] + (length + kTile - 1) / kTile;
+    }
+    places.first_tile = first_tile;
+  } else {
+    places.length = n;
+  }
+  places.tiles = (places.length + kTile - 1) / kTile;
+  places.padded = places.tiles * kTile;
+  const int64_t batches = start ? B : places.batch ? B : 1;
+  const int64_t all_tiles = start ? places.first_tile[B] : batches * places.tiles;
+  auto* position = arrays.take<int32_t>(all_tiles * kTile);
+  auto* spans = arrays.take<TileSpan>(all_tiles);
   places.position = position;
   places.tile = spans;
   for (int64_t b = 0; b < batches; ++b) {
-    const int64_t* in = positions.data + b * positions.stride[0];
-    int32_t* out = position + b * places.padded;
-    for (int64_t i = 0; i < n; ++i) {
+    const int64_t length = places.length_of(b), tiles = places.tiles_of(b);
+    const int64_t* in = positions.data + (start ? start[b] : b * positions.stride[0]);
+    int32_t* out = position + places.own_tiles(b) * kTile;
+    TileSpan* span_of = spans + places.own_tiles(b);
+    for (int64_t i = 0; i < length; ++i) {
       out[i] = static_cast<int32_t>(in[i]);
       simple &= in[i] == in[0] + i;
     }
-    for (int64_t i = n; i < places.padded; ++i) out[i] = -1;
-    for (int64_t t = 0; t < places.tiles; ++t) {
+    for (int64_t i = length; i < tiles * kTile; ++i) out[i] = -1;
+    for (int64_t t = 0; t < tiles; ++t) {
       const int32_t* p = out + t * kTile;
-      const int64_t count = std::min(kTile, n - t * kTile);
+      const int64_t count = std::min(kTile, length - t * kTile);
       TileSpan span{p[0], p[0], 1};
       for (int64_t i = 1; i < count; ++i) {
         span.min = std::min(span.min, p[i]);
         span.max = std::max(span.max, p[i]);
         span.consecutive &= p[i] == p[0] + i;
       }
-      spans[b * places.tiles + t] = span;
+      span_of[t] = span;
     }
   }
   return places;
@@ -63,21 +80,23 @@ Places place(const View<const int64_t, 2>& positions, int64_t B, int64_t n, Arra
 // The distances that tiles can ask for.
 Extremes distances(const Plan& plan) {
   Extremes d{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
-  if (plan.Q == 0 || plan.K == 0 || plan.B == 0) return {0, 0};
-  const int64_t batches = plan.q_places.batch || plan.k_places.batch ? plan.B : 1;
+  const bool differ = plan.q_places.start || plan.q_places.batch || plan.k_places.batch;
+  const int64_t batches = differ ? plan.B : std::min<int64_t>(plan.B, 1);
   for (int64_t b = 0; b < batches; ++b) {
+    if (plan.queries(b) == 0 || plan.keys(b) == 0) continue;
     Extremes q{INT32_MAX, 0}, k{INT32_MAX, 0};
-    for (int64_t t = 0; t < plan.q_places.tiles; ++t) {
+    for (int64_t t = 0; t < plan.q_places.tiles_of(b); ++t) {
       q.low = std::min<int64_t>(q.low, plan.q_places.spans(b)[t].min);
       q.high = std::max<int64_t>(q.high, plan.q_places.spans(b)[t].max);
     }
-    for (int64_t t = 0; t < plan.k_places.tiles; ++t) {
+    for (int64_t t = 0; t < plan.k_places.tiles_of(b); ++t) {
       k.low = std::min<int64_t>(k.low, plan.k_places.spans(b)[t].min);
       k.high = std::max<int64_t>(k.high, plan.k_places.spans(b)[t].max);
     }
     d.low = std::min(d.low, k.low - q.high);
     d.high = std::max(d.high, k.high - q.low);
   }
+  if (d.low > d.high) return {0, 0};  // no pairs at all
   return d;
 }
 
@@ -270,38 +289,43 @@ RowsTerm rows_term(const IndexMap& index, const Table<float>& table, int64_t lan
 }
 
 void key_numbers(const View<const float, 3>& numbers, Plan& plan, Arrays& arrays) {
-  const int64_t padded = plan.k_places.padded;
-  const int64_t batches = numbers.shape[0], heads = numbers.shape[1];
-  auto* out = arrays.take<float>(batches * heads * padded);
+  const Places& places = plan.k_places;
+  const bool packed = places.start != nullptr;
+  const int64_t batches = packed ? plan.B : numbers.shape[0], heads = numbers.shape[1];
+  const int64_t padded = packed ? places.first_tile[plan.B] * kTile : places.padded;
+  auto* out = arrays.take<float>((packed ? 1 : batches) * heads * padded);
+  plan.key_numbers = out;
+  plan.key_numbers_batch = !packed && batches > 1 ? heads * padded : 0;
+  plan.key_numbers_head = heads > 1 ? padded : 0;
   for (int64_t b = 0; b < batches; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
-      const float* in = numbers.data + b * numbers.stride[0] + h * numbers.stride[1];
-      float* to = out + (b * heads + h) * padded;
-      for (int64_t j = 0; j < plan.K; ++j) {
+      const float* in = numbers.data + h * numbers.stride[1] +
+                        (packed ? places.start[b] * numbers.stride[2] : b * numbers.stride[0]);
+      float* to = out + (plan.key_numbers_of(b, h) - out);
+      for (int64_t j = 0; j < places.length_of(b); ++j) {
         const float x = in[j * numbers.stride[2]];
         plan.keys_hidden |= x == -kInfinity;
         to[j] = score_of(x, kLog2e);
       }
-      for (int64_t j = plan.K; j < padded; ++j) to[j] = 0;
+      for (int64_t j = places.length_of(b); j < places.tiles_of(b) * kTile; ++j) to[j] = 0;
     }
   }
-  plan.key_numbers = out;
-  plan.key_numbers_batch = batches > 1 ? heads * padded : 0;
-  plan.key_numbers_head = heads > 1 ? padded : 0;
   plan.hidden_by_head = plan.keys_hidden && heads > 1 && plan.group > 1;
 }
 
-Turn turn_of(const Rotation& rotation, const Places& places, int64_t B, int64_t n, int side,
-             Arrays& arrays) {
+Turn turn_of(const Rotation& rotation, const Places& places, int64_t B, int side, Arrays& arrays) {
   Turn turn;
   turn.pairs = rotation.width / 2;
   turn.interleaved = rotation.layout == Rotation::Layout::kInterleaved;
-  const int64_t batches = places.batch ? B : 1;
-  turn.batch = places.batch ? n * turn.pairs : 0;
-  auto* cosine = arrays.take<float>(batches * n * turn.pairs);
-  auto* sine = arrays.take<float>(batches * n * turn.pairs);
+  turn.start = places.start;
+  const int64_t batches = places.start || places.batch ? B : 1;
+  turn.batch = places.batch ? places.length * turn.pairs : 0;
+  const int64_t tokens = places.start ? places.start[B] : batches * places.length;
+  auto* cosine = arrays.take<float>(tokens * turn.pairs);
+  auto* sine = arrays.take<float>(tokens * turn.pairs);
   for (int64_t b = 0; b < batches; ++b) {
-    fill_turn(rotation, places.positions(b), n, side, cosine + b * turn.batch, sine + b * turn.batch);
+    const int64_t at = turn.at(b, 0);
+    fill_turn(rotation, places.positions(b), places.length_of(b), side, cosine + at, sine + at);
   }
   turn.cosine = cosine;
   turn.sine = sine;
@@ -311,7 +335,8 @@ Turn turn_of(const Rotation& rotation, const Places& places, int64_t B, int64_t 
 void draw_keys(const DropoutTerm& term, int64_t b, int64_t h, int64_t i0, int64_t n, int32_t* keys) {
   const auto& dropout = *static_cast<const Dropout*>(term.source);
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t token = dropout.q_tokens ? dropout.q_tokens(i0 + i) : i0 + i;
+    const int64_t first = term.q_start ? term.q_start[b] : 0;
+    const int64_t token = dropout.q_tokens ? dropout.q_tokens(first + i0 + i) : i0 + i;
     const DropoutKeys drawn = dropout_keys(dropout, b, h, token);
     keys[i] = static_cast<int32_t>(drawn.first);
     keys[kTile + i] = static_cast<int32_t>(drawn.second);
@@ -325,10 +350,19 @@ DropoutTerm dropout_term(const Dropout& dropout, const Plan& plan, Arrays& array
   term.threshold = dropout_threshold(dropout.rate);
   term.keep_factor = static_cast<float>(1 / (1 - dropout.rate));
   term.log2_keep_factor = static_cast<float>(-std::log2(1 - dropout.rate));
-  auto* tokens = arrays.take<int32_t>(plan.k_places.padded);
-  for (int64_t j = 0; j < plan.k_places.padded; ++j) {
-    const bool given = dropout.k_tokens && j < plan.K;
-    tokens[j] = static_cast<int32_t>(given ? dropout.k_tokens(j) : j);
+  const Places& places = plan.k_places;
+  term.q_start = plan.q_places.start;
+  term.listed = dropout.k_tokens && places.start;
+  const int64_t lists = term.listed ? plan.B : 1;
+  auto* tokens = arrays.take<int32_t>(term.listed ? places.first_tile[plan.B] * kTile : places.padded);
+  for (int64_t b = 0; b < lists; ++b) {
+    const int64_t length = term.listed ? places.length_of(b) : places.length;
+    const int64_t first = term.listed ? places.start[b] : 0;
+    int32_t* to = tokens + (term.listed ? places.first_tile[b] * kTile : 0);
+    for (int64_t j = 0; j < (length + kTile - 1) / kTile * kTile; ++j) {
+      const bool given = dropout.k_tokens && j < length;
+      to[j] = static_cast<int32_t>(given ? dropout.k_tokens(first + j) : j);
+    }
   }
   term.k_tokens = tokens;
   term.draw = draw_keys;
@@ -338,8 +372,10 @@ DropoutTerm dropout_term(const Dropout& dropout, const Plan& plan, Arrays& array
 
 bool same_positions(const Plan& plan) {
   const Places &q = plan.q_places, &k = plan.k_places;
-  if (plan.Q != plan.K || q.batch != k.batch) return false;
-  return std::equal(q.position, q.position + (q.batch ? plan.B : 1) * q.padded, k.position);
+  if (q.length != k.length || q.batch != k.batch) return false;
+  if (q.start && !std::equal(q.start, q.start + plan.B + 1, k.start)) return false;
+  const int64_t tiles = q.start ? q.first_tile[plan.B] : (q.batch ? plan.B : 1) * q.tiles;
+  return std::equal(q.position, q.position + tiles * kTile, k.position);
 }
 
 }  // namespace
@@ -349,24 +385,23 @@ Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays
   const Inputs<T>& in = call.inputs;
   const Terms<float>& terms = *call.terms;
   Plan plan;
-  plan.B = in.q.shape[0];
+  const bool packed = call.q_start != nullptr;
+  plan.B = packed ? call.sequences : in.q.shape[0];
   plan.H = in.q.shape[1];
-  plan.Q = in.q.shape[2];
   plan.D = in.q.shape[3];
   plan.Hk = in.k.shape[1];
-  plan.K = in.k.shape[2];
   plan.Dv = in.v.shape[3];
   plan.group = plan.H / plan.Hk;
   plan.width = round_up(plan.D, lanes);
   plan.value_width = round_up(plan.Dv, lanes);
-  plan.q = array_of(in.q);
-  plan.k = array_of(in.k);
-  plan.v = array_of(in.v);
+  plan.q = array_of(in.q, call.q_start);
+  plan.k = array_of(in.k, call.k_start);
+  plan.v = array_of(in.v, call.k_start);
   plan.bf16 = std::is_same_v<T, Bf16>;
 
   plan.simple = true;
-  plan.q_places = place(in.q_positions, plan.B, plan.Q, arrays, plan.simple);
-  plan.k_places = place(in.k_positions, plan.B, plan.K, arrays, plan.simple);
+  plan.q_places = place(in.q_positions, call.q_start, plan.B, in.q.shape[2], arrays, plan.simple);
+  plan.k_places = place(in.k_positions, call.k_start, plan.B, in.k.shape[2], arrays, plan.simple);
   const int64_t unlimited = int64_t{1} << 32;
   plan.left = call.window.left < 0 ? unlimited : std::min(call.window.left, unlimited);
   plan.right = call.window.right < 0 ? unlimited : std::min(call.window.right, unlimited);
@@ -422,10 +457,10 @@ Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays
     plan.content_bias = bias;
   }
   if (terms.rotation && terms.rotation->width > 0) {
-    plan.q_turn = turn_of(*terms.rotation, plan.q_places, plan.B, plan.Q, +1, arrays);
+    plan.q_turn = turn_of(*terms.rotation, plan.q_places, plan.B, +1, arrays);
     plan.k_turn = terms.rotation->log_growth.empty() && same_positions(plan)
                       ? plan.q_turn
-                      : turn_of(*terms.rotation, plan.k_places, plan.B, plan.K, -1, arrays);
+                      : turn_of(*terms.rotation, plan.k_places, plan.B, -1, arrays);
   }
   return plan;
 }

@@ -25,20 +25,20 @@ class Arrays {
   int slot_ = kFirstSlot;
 };
 
-// The caller's array in a plan; an empty view gives none.
-inline ReadArray array_of(const View<const float, 4>& view) {
-  return {{view.data, view.stride[0], view.stride[1], view.stride[2]}, {}};
+// The caller's array in a plan; an empty view gives none. start: first tokens of packed sequences.
+inline ReadArray array_of(const View<const float, 4>& view, const int64_t* start) {
+  return {{view.data, view.stride[0], view.stride[1], view.stride[2], start}, {}};
 }
-inline WrittenArray array_of(const View<float, 4>& view) {
-  return {{view.data, view.stride[0], view.stride[1], view.stride[2]}, {}};
+inline WrittenArray array_of(const View<float, 4>& view, const int64_t* start) {
+  return {{view.data, view.stride[0], view.stride[1], view.stride[2], start}, {}};
 }
-inline ReadArray array_of(const View<const Bf16, 4>& view) {
+inline ReadArray array_of(const View<const Bf16, 4>& view, const int64_t* start) {
   const auto* bits = reinterpret_cast<const uint16_t*>(view.data);
-  return {{}, {bits, view.stride[0], view.stride[1], view.stride[2]}};
+  return {{}, {bits, view.stride[0], view.stride[1], view.stride[2], start}};
 }
-inline WrittenArray array_of(const View<Bf16, 4>& view) {
+inline WrittenArray array_of(const View<Bf16, 4>& view, const int64_t* start) {
   auto* bits = reinterpret_cast<uint16_t*>(view.data);
-  return {{}, {bits, view.stride[0], view.stride[1], view.stride[2]}};
+  return {{}, {bits, view.stride[0], view.stride[1], view.stride[2], start}};
 }
 
 // lanes: floats in a vector of the set in use. Panels of row terms (RowsTerm::panel) are allocated

@@ -43,12 +43,13 @@ class Twin {
     for (b_ = 0; b_ < p_.B; ++b_) {
       for (h_ = 0; h_ < p_.H; ++h_) {
         load_head();
-        for (int64_t i = 0; i < p_.Q; ++i) {
-          T* out = &outputs.out(b_, h_, i, 0);
+        for (int64_t i = 0; i < p_.queries(b_); ++i) {
+          const int64_t row = p_.first_q(b_) + i;
+          T* out = &outputs.out(p_.batch(b_), h_, row, 0);
           for (int64_t c = 0; c < p_.Dv; ++c) out[c] = T(0);
           scores(i);
           const T lse = log_sum_exp();
-          if (outputs.lse) outputs.lse(b_, h_, i) = lse;
+          if (outputs.lse) outputs.lse(p_.batch(b_), h_, row) = lse;
           softmax(lse);
           dropout(i);
           values(out);
@@ -68,31 +69,32 @@ class Twin {
     set_zero(dkey_);
     for (b_ = 0; b_ < p_.B; ++b_) {
       for (int64_t hk = 0; hk < p_.Hk; ++hk) {
-        dk_.assign(p_.K * p_.D, T(0));
-        dv_.assign(p_.K * p_.Dv, T(0));
+        dk_.assign(p_.keys(b_) * p_.D, T(0));
+        dv_.assign(p_.keys(b_) * p_.Dv, T(0));
         for (h_ = hk * p_.group(); h_ < (hk + 1) * p_.group(); ++h_) {
           load_head();
-          dq_.assign(p_.Q * p_.D, T(0));
-          for (int64_t i = 0; i < p_.Q; ++i) {
-            const T* dout = &out_gradient(b_, h_, i, 0);
+          dq_.assign(p_.queries(b_) * p_.D, T(0));
+          for (int64_t i = 0; i < p_.queries(b_); ++i) {
+            const int64_t row = p_.first_q(b_) + i;
+            const T* dout = &out_gradient(p_.batch(b_), h_, row, 0);
             scores(i);
-            softmax(outputs.lse(b_, h_, i));
+            softmax(outputs.lse(p_.batch(b_), h_, row));
             dropout(i);
             ds_.assign(p_.K, T(0));
             value_rows_backward(i, dout);
             values_backward(dout);
             dropout_backward();
-            softmax_backward(dot(&outputs.out(b_, h_, i, 0), dout, p_.Dv));
+            softmax_backward(dot(&outputs.out(p_.batch(b_), h_, row, 0), dout, p_.Dv));
             keys_backward();
             terms_backward(i, false);
             scale_backward();
             terms_backward(i, true);
             products_backward(i);
           }
-          rotate_backward(dq_, p_.q_positions, +1, gradients.q, h_);
+          rotate_backward(dq_, true, +1, gradients.q, h_);
         }
-        rotate_backward(dk_, p_.k_positions, -1, gradients.k, hk);
-        rotate_backward(dv_, p_.k_positions, 0, gradients.v, hk);
+        rotate_backward(dk_, false, -1, gradients.k, hk);
+        rotate_backward(dv_, false, 0, gradients.v, hk);
       }
     }
   }
@@ -110,31 +112,37 @@ class Twin {
 
   // Pass 1. Copies q of head h_ and k of its key head, turned.
   void load_head() {
-    load(in_.q, h_, p_.Q, p_.q_positions, +1, q_);
-    load(in_.k, h_ / p_.group(), p_.K, p_.k_positions, -1, k_);
+    load(in_.q, h_, true, +1, q_);
+    load(in_.k, h_ / p_.group(), false, -1, k_);
   }
-  void load(const View<const T, 4>& from, int64_t head, int64_t n, View<const int64_t, 2> positions,
-            int side, std::vector<T>& to) {
+  void load(const View<const T, 4>& from, int64_t head, bool query, int side, std::vector<T>& to) {
+    const int64_t n = query ? p_.queries(b_) : p_.keys(b_);
+    const int64_t first = query ? p_.first_q(b_) : p_.first_k(b_);
     to.resize(n * p_.D);
     for (int64_t r = 0; r < n; ++r) {
-      for (int64_t c = 0; c < p_.D; ++c) to[r * p_.D + c] = from(b_, head, r, c);
-      if (terms_.rotation) rotate(*terms_.rotation, positions(b_, r), side, false, &to[r * p_.D]);
+      for (int64_t c = 0; c < p_.D; ++c) to[r * p_.D + c] = from(p_.batch(b_), head, first + r, c);
+      if (terms_.rotation) rotate(*terms_.rotation, position(query, r), side, false, &to[r * p_.D]);
     }
   }
   // Turns back (side 0: not at all) and writes.
-  void rotate_backward(std::vector<T>& rows, View<const int64_t, 2> positions, int side,
-                       const View<T, 4>& to, int64_t head) {
+  void rotate_backward(std::vector<T>& rows, bool query, int side, const View<T, 4>& to,
+                       int64_t head) {
+    const int64_t n = query ? p_.queries(b_) : p_.keys(b_);
+    const int64_t first = query ? p_.first_q(b_) : p_.first_k(b_);
     const int64_t width = to.shape[3];
-    for (int64_t r = 0; to && r < to.shape[2]; ++r) {
+    for (int64_t r = 0; to && r < n; ++r) {
       T* row = &rows[r * width];
-      if (terms_.rotation && side) rotate(*terms_.rotation, positions(b_, r), side, true, row);
-      for (int64_t c = 0; c < width; ++c) to(b_, head, r, c) = row[c];
+      if (terms_.rotation && side) rotate(*terms_.rotation, position(query, r), side, true, row);
+      for (int64_t c = 0; c < width; ++c) to(p_.batch(b_), head, first + r, c) = row[c];
     }
+  }
+  int64_t position(bool query, int64_t r) const {
+    return query ? p_.q_position(b_, r) : p_.k_position(b_, r);
   }
 
   void mask(int64_t i) {
     seen_.clear();
-    for (int64_t j = 0; j < p_.K; ++j) {
+    for (int64_t j = 0; j < p_.keys(b_); ++j) {
       const bool padded = in_.number_per_key && real_part(key_number(j)) == kNothing;
       if (!padded && keeps(p_.options, distance(i, j))) seen_.push_back(j);
     }
@@ -220,7 +228,7 @@ class Twin {
   void keys_backward() {
     if (!dkey_) return;
     for (int64_t j : seen_) {
-      dkey_(dkey_.shape[0] == 1 ? 0 : b_, dkey_.shape[1] == 1 ? 0 : h_, j) += ds_[j];
+      dkey_(dkey_.shape[0] == 1 ? 0 : b_, dkey_.shape[1] == 1 ? 0 : h_, p_.first_k(b_) + j) += ds_[j];
     }
   }
 
@@ -253,10 +261,10 @@ class Twin {
       return;
     }
     const DropoutKeys keys =
-        dropout_keys(drop, b_, h_, drop.q_tokens ? drop.q_tokens(i) : i);
+        dropout_keys(drop, b_, h_, drop.q_tokens ? drop.q_tokens(p_.first_q(b_) + i) : i);
     const uint32_t threshold = dropout_threshold(drop.rate);
     for (int64_t j : seen_) {
-      const auto token = static_cast<uint32_t>(drop.k_tokens ? drop.k_tokens(j) : j);
+      const auto token = static_cast<uint32_t>(drop.k_tokens ? drop.k_tokens(p_.first_k(b_) + j) : j);
       const bool keep = keyed_hash(token, keys.first, keys.second) >= threshold;
       share_[j] = keep ? T(1 / (1 - drop.rate)) : T(0);
       kept_[j] = share_[j] * s_[j];
@@ -311,14 +319,16 @@ class Twin {
     if (after > 0 && !t->right.empty()) f(&NumberPerDistance<T>::right, head, T(after));
   }
   int64_t distance(int64_t i, int64_t j) const {
-    return p_.k_positions(b_, j) - p_.q_positions(b_, i);
+    return p_.k_position(b_, j) - p_.q_position(b_, i);
   }
   const T* q(int64_t i) const { return &q_[i * p_.D]; }
   const T* k(int64_t j) const { return &k_[j * p_.D]; }
-  const T* v(int64_t j) const { return &in_.v(b_, h_ / p_.group(), j, 0); }
+  const T* v(int64_t j) const {
+    return &in_.v(p_.batch(b_), h_ / p_.group(), p_.first_k(b_) + j, 0);
+  }
   const T& key_number(int64_t j) const {
     const auto& c = in_.number_per_key;
-    return c(c.shape[0] == 1 ? 0 : b_, c.shape[1] == 1 ? 0 : h_, j);
+    return c(c.shape[0] == 1 ? 0 : b_, c.shape[1] == 1 ? 0 : h_, p_.first_k(b_) + j);
   }
 
   const Inputs<T>& in_;

@@ -335,8 +335,7 @@ inline Start start_values(const Plan& plan, const Tile& tile, int64_t b, int64_t
   }
   if (plan.number.on && now(plan.number.inside)) add_number(plan, tile, h, state, sources);
   if (plan.key_numbers && now(false)) {
-    sources.add({plan.key_numbers + b * plan.key_numbers_batch + h * plan.key_numbers_head + tile.j0,
-                 0, nullptr});
+    sources.add({plan.key_numbers_of(b, h) + tile.j0, 0, nullptr});
   }
   return sources.sum(tile.rows);
 }

@@ -53,8 +53,8 @@ inline bool find_tile(const Plan& plan, int64_t b, int64_t qt, int64_t kt, Tile&
   if (k.min > q.max + plan.right || k.max < q.min - plan.left) return false;
   tile.i0 = qt * kTile;
   tile.j0 = kt * kTile;
-  tile.rows = at_most(kTile, plan.Q - tile.i0);
-  tile.keys = at_most(kTile, plan.K - tile.j0);
+  tile.rows = at_most(kTile, plan.queries(b) - tile.i0);
+  tile.keys = at_most(kTile, plan.keys(b) - tile.j0);
   tile.q_position = plan.q_places.positions(b) + tile.i0;
   tile.k_position = plan.k_places.positions(b) + tile.j0;
   tile.distance = static_cast<int64_t>(tile.k_position[0]) - tile.q_position[0];

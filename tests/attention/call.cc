@@ -15,6 +15,7 @@ attention::Problem problem_of(const Call<T>& call) {
   attention::Inputs<double> shapes;
   shapes.q.shape = inputs.q.shape, shapes.k.shape = inputs.k.shape, shapes.v.shape = inputs.v.shape;
   shapes.q_positions = inputs.q_positions, shapes.k_positions = inputs.k_positions;
+  shapes.cu_seqlens_q = inputs.cu_seqlens_q, shapes.cu_seqlens_k = inputs.cu_seqlens_k;
   Terms<double> factor;
   factor.scale_factor = call.terms.scale_factor;
   return attention::resolve(shapes, factor, call.run_options());

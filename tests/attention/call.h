@@ -51,6 +51,7 @@ struct Call {
   std::vector<T> q, k, v, key_numbers, out_gradient;
   std::vector<int64_t> q_positions, k_positions;  // [B][L], empty: default
   std::vector<int64_t> q_tokens, k_tokens;        // [L], of dropout, empty: default
+  std::vector<int64_t> q_starts, k_starts;        // cu_seqlens, empty: not packed
   Terms<T> terms;
 
   std::string text() const {
@@ -79,6 +80,10 @@ struct Call {
     if (!q_positions.empty()) {
       in.q_positions = {q_positions.data(), {shape.b, shape.q}};
       in.k_positions = {k_positions.data(), {shape.b, shape.k}};
+    }
+    if (!q_starts.empty()) {
+      in.cu_seqlens_q = {q_starts.data(), {int64_t(q_starts.size())}};
+      in.cu_seqlens_k = {k_starts.data(), {int64_t(k_starts.size())}};
     }
     return in;
   }
@@ -111,6 +116,8 @@ Call<To> cast_call(const Call<From>& from) {
           from.k_positions,
           from.q_tokens,
           from.k_tokens,
+          from.q_starts,
+          from.k_starts,
           cast<To>(from.terms)};
 }
 

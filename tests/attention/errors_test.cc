@@ -42,6 +42,12 @@ struct Spoiled {
     call.key_numbers.assign(14, 0);
     return cast_call<float>(call);
   }
+  std::vector<int64_t> q_starts, k_starts;
+  void pack(std::vector<int64_t> q, std::vector<int64_t> k) {
+    q_starts = q, k_starts = k;
+    inputs.cu_seqlens_q = {q_starts.data(), {int64_t(q.size())}};
+    inputs.cu_seqlens_k = {k_starts.data(), {int64_t(k.size())}};
+  }
   void forward() {
     attention::Workspace workspace;
     SerialExecutor serial;
@@ -147,6 +153,28 @@ const std::vector<Wrong>& wrong_options_and_terms() {
        [](Spoiled& s) { s.options.scale = kInfinity; },
        {"scale must be finite, got inf"}},
       {"softcap", [](Spoiled& s) { s.options.softcap = -1; }, {"softcap", "got -1"}},
+      {"packed batch",
+       [](Spoiled& s) { s.pack({0, 5}, {0, 7}); },
+       {"packed sequences must have a batch of 1, got 2"}},
+      {"packed on one side",
+       [](Spoiled& s) { s.pack({0, 5}, {0, 7}), s.inputs.cu_seqlens_k = {}; },
+       {"must be given both or none"}},
+      {"packed begins", [](Spoiled& s) { s.pack({1, 5}, {0, 7}); }, {"cu_seqlens_q must begin with 0, got 1"}},
+      {"packed falls",
+       [](Spoiled& s) { s.pack({0, 4, 3, 5}, {0, 1, 2, 7}); },
+       {"cu_seqlens_q must not fall, got 3 after 4"}},
+      {"packed ends",
+       [](Spoiled& s) { s.pack({0, 5}, {0, 8}); },
+       {"cu_seqlens_k must end with the 7 tokens there are, got 8"}},
+      {"packed counts",
+       [](Spoiled& s) { s.pack({0, 2, 5}, {0, 7}); },
+       {"cu_seqlens_q and cu_seqlens_k must have the same length, got 3 and 2"}},
+      {"packed, no numbers",
+       [](Spoiled& s) {
+         s.pack({0}, {0, 7});
+         s.inputs.cu_seqlens_q.shape[0] = 0;
+       },
+       {"cu_seqlens_q must hold at least one number, got 0"}},
       {"dropout rate", [](Spoiled& s) { s.options.dropout.rate = 1; }, {"dropout.rate", "got 1"}},
       {"dropout below 0", [](Spoiled& s) { s.options.dropout.rate = -.1; }, {"dropout.rate", "-0.1"}},
       {"dropout NaN", [](Spoiled& s) { s.options.dropout.rate = kNan; }, {"dropout.rate", "nan"}},
