@@ -260,6 +260,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
       store(to + c, load(to + c) + sum);
     }
   }
+  if (plan.dhook) plan.hook->add_backward(score_tile(tile, b, h), s.ds, plan.dhook_of(b, h, kt));
   const RowsTerm& key_rows = plan.key_rows;
   if (key_rows.on) {
     const float* ds = gradient_of(key_rows.inside);

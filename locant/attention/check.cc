@@ -270,6 +270,12 @@ void check_terms(Check& check, const Inputs<T>& in, const Terms<Real<T>>& terms)
     }
   }
   if (terms.rotation) check_rotation(check, *terms.rotation, D);
+  if (terms.hook) {
+    const int64_t heads = terms.hook->heads(), size = terms.hook->gradient_size();
+    check.require((heads == 1 || heads == H) && size >= 0,
+                  "terms.hook must learn numbers for 1 or ", H, " heads, got ", heads, " heads of ",
+                  size, " numbers");
+  }
   check.require(std::isfinite(terms.scale_factor), "terms.scale_factor must be finite, got ",
                 terms.scale_factor);
 }
@@ -308,6 +314,14 @@ void check_terms_gradient(Check& check, const Terms<T>& terms, const Terms<T>& g
   compare("query_rows", terms.query_rows, gradient.query_rows, rows);
   compare("key_rows", terms.key_rows, gradient.key_rows, rows);
   compare("value_rows", terms.value_rows, gradient.value_rows, rows);
+  check.require(!terms.hook == !gradient.hook, "the gradient of terms.hook ",
+                gradient.hook ? "has no term" : "is missing", "; make it with zeros_like(terms)");
+  if (terms.hook && gradient.hook) {
+    const int64_t size = terms.hook->heads() * terms.hook->gradient_size();
+    check.require(static_cast<int64_t>(gradient.hook_gradient.size()) == size,
+                  "the gradient of terms.hook must hold ", size, " numbers, got ",
+                  gradient.hook_gradient.size(), "; make it with zeros_like(terms)");
+  }
   compare(
       "content_bias", terms.content_bias, gradient.content_bias,
       [](const auto& table) -> const auto& { return table.data; });

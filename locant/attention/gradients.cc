@@ -92,6 +92,23 @@ void sum_key_numbers(const Plan& plan, const View<float, 3>& out) {
   }
 }
 
+void sum_hook(const Plan& plan, int64_t heads, std::vector<float>& out) {
+  const int64_t size = plan.hook_size;
+  std::vector<double> sums(out.size(), 0.0);
+  for (int64_t b = 0; b < plan.B; ++b) {
+    for (int64_t h = 0; h < plan.H; ++h) {
+      double* to = sums.data() + (heads == 1 ? 0 : h) * size;
+      for (int64_t kt = 0; kt < plan.k_places.tiles_of(b); ++kt) {
+        const double* from = plan.dhook_of(b, h, kt);
+        for (int64_t n = 0; n < size; ++n) to[n] += from[n];
+      }
+    }
+  }
+  for (size_t n = 0; n < out.size(); ++n) {
+    out[n] = static_cast<float>(sums[n] / static_cast<double>(plan.gradient_factor));
+  }
+}
+
 }  // namespace
 
 void open_gradients(Plan& plan, const TableGradients& gradients, Arrays& arrays) {
@@ -107,6 +124,11 @@ void open_gradients(Plan& plan, const TableGradients& gradients, Arrays& arrays)
   if (plan.number.on && terms->number) {
     plan.number.gradient = zeros<float>(units * (plan.number.map.n + 2), arrays);
     plan.number.side_gradient = zeros<double>(units * 2, arrays);
+  }
+  if (plan.hook && terms->hook) {
+    plan.hook_size = plan.hook->gradient_size();
+    const int64_t tiles = plan.k_places.tiles_before(plan.B) * plan.H;
+    if (plan.hook_size > 0) plan.dhook = zeros<double>(tiles * plan.hook_size, arrays);
   }
   const auto open = [&](RowsTerm& term, bool wanted) {
     if (term.on && wanted) term.gradient = zeros<float>(units * term.used * term.width, arrays);
@@ -128,6 +150,7 @@ void sum_gradients(const Plan& plan, const TableGradients& gradients, Executor& 
   if (terms->query_rows) sum_rows(plan, plan.query_rows, terms->query_rows->rows, executor);
   if (terms->key_rows) sum_rows(plan, plan.key_rows, terms->key_rows->rows, executor);
   if (terms->value_rows) sum_rows(plan, plan.value_rows, terms->value_rows->rows, executor);
+  if (plan.dhook) sum_hook(plan, terms->hook->heads(), terms->hook_gradient);
   if (plan.dcontent) {
     Table<float>& out = *terms->content_bias;
     for (int64_t h = 0; h < out.heads; ++h) {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "locant/position/tile_hook.h"
+
 // Never a function of its own: the linker would keep one copy, compiled for whatever instruction set.
 #define LOCANT_PLAN_INLINE __attribute__((always_inline))
 
@@ -208,6 +210,7 @@ struct Plan {
 
   NumberTerm number;
   RowsTerm query_rows, key_rows, value_rows;
+  const TileHook* hook = nullptr;
   DropoutTerm dropout;
   LOCANT_PLAN_INLINE const int32_t* dropout_tokens(int64_t b) const {
     return dropout.k_tokens + (dropout.listed ? k_places.first_tile[b] * kTile : 0);
@@ -224,6 +227,11 @@ struct Plan {
   float inside_factor = 1;        // what the gradient inside the scale lacks of it
   float delta_factor = 1;         // of delta: gradient_factor, less what dropout puts into P
   float* dcontent = nullptr;      // [sums][width]
+  double* dhook = nullptr;        // [B][H][key tiles][hook_size]
+  int64_t hook_size = 0;
+  LOCANT_PLAN_INLINE double* dhook_of(int64_t b, int64_t h, int64_t kt) const {
+    return dhook + (k_places.tiles_before(b) * H + h * k_places.tiles_of(b) + kt) * hook_size;
+  }
   float* dkey_numbers = nullptr;  // [B][H][K padded]
   LOCANT_PLAN_INLINE float* dkey_numbers_of(int64_t b, int64_t h) const {
     return dkey_numbers + (k_places.tiles_before(b) * H + h * k_places.tiles_of(b)) * kTile;

@@ -456,6 +456,7 @@ Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays
     }
     plan.content_bias = bias;
   }
+  plan.hook = terms.hook.get();
   if (terms.rotation && terms.rotation->width > 0) {
     plan.q_turn = turn_of(*terms.rotation, plan.q_places, plan.B, +1, arrays);
     plan.k_turn = terms.rotation->log_growth.empty() && same_positions(plan)

@@ -8,7 +8,7 @@
 //   2 products    s_j  = (q + u) . k_j                       u: content bias
 //   3 scaled      s_j += number, q . row, k_j . row          terms of the distance inside the scale
 //   4 scale       s_j  = softcap(scale s_j)
-//   5 unscaled    s_j += number, q . row, k_j . row          those outside
+//   5 unscaled    s_j += number, q . row, k_j . row          those outside, and the hook
 //   6 keys        s_j += number of the key
 //   7 softmax     p_j  = exp(s_j - lse)
 //   8 dropout     p_j  = p_j / (1 - rate) or 0
@@ -17,6 +17,7 @@
 // Backward: the same passes from 10 to 1, each the adjoint of its namesake.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -65,6 +66,7 @@ class Twin {
     if (!gradients.terms) unwanted = terms_;
     dterms_ = gradients.terms ? gradients.terms : &unwanted;
     set_zero(*dterms_);
+    hook_sums_.assign(dterms_->hook_gradient.size(), 0.0);
     dkey_ = gradients.number_per_key;
     set_zero(dkey_);
     for (b_ = 0; b_ < p_.B; ++b_) {
@@ -86,6 +88,7 @@ class Twin {
             dropout_backward();
             softmax_backward(dot(&outputs.out(p_.batch(b_), h_, row, 0), dout, p_.Dv));
             keys_backward();
+            hook_backward(i);
             terms_backward(i, false);
             scale_backward();
             terms_backward(i, true);
@@ -97,6 +100,7 @@ class Twin {
         rotate_backward(dv_, false, 0, gradients.v, hk);
       }
     }
+    for (size_t n = 0; n < hook_sums_.size(); ++n) dterms_->hook_gradient[n] = T(hook_sums_[n]);
   }
 
  private:
@@ -107,6 +111,7 @@ class Twin {
     terms(i, true);
     scale();
     terms(i, false);
+    hook(i);
     keys();
   }
 
@@ -198,6 +203,44 @@ class Twin {
         ((*dterms_->number).*side)[head] += ds_[j] * steps;
       });
     }
+  }
+
+  // f(tile, its first key) for every tile of one query: what a hook is asked for, in double.
+  template <class F>
+  void each_hook_tile(int64_t i, F f) {
+    const auto q_position = static_cast<int32_t>(p_.q_position(b_, i));
+    int32_t k_positions[ScoreTile::kMost];
+    for (int64_t j = 0; j < p_.keys(b_); j += ScoreTile::kMost) {
+      ScoreTile tile;
+      tile.batch = b_, tile.head = h_;
+      tile.first_query = i, tile.first_key = j;
+      tile.queries = 1;
+      tile.keys = std::min(ScoreTile::kMost, p_.keys(b_) - j);
+      tile.q_positions = &q_position, tile.k_positions = k_positions;
+      tile.row = tile.keys;
+      for (int64_t n = 0; n < tile.keys; ++n) {
+        k_positions[n] = static_cast<int32_t>(p_.k_position(b_, j + n));
+      }
+      f(tile);
+    }
+  }
+  void hook(int64_t i) {
+    if (!terms_.hook) return;
+    hook_numbers_.assign(p_.K, 0.0);
+    each_hook_tile(i, [&](const ScoreTile& tile) {
+      terms_.hook->add(tile, &hook_numbers_[tile.first_key]);
+    });
+    for (int64_t j : seen_) s_[j] += T(hook_numbers_[j]);
+  }
+  void hook_backward(int64_t i) {
+    if (!terms_.hook || hook_sums_.empty()) return;
+    hook_numbers_.assign(p_.K, 0.0);
+    for (int64_t j : seen_) hook_numbers_[j] = real_part(ds_[j]);
+    const int64_t head = terms_.hook->heads() == 1 ? 0 : h_;
+    each_hook_tile(i, [&](const ScoreTile& tile) {
+      terms_.hook->add_backward(tile, &hook_numbers_[tile.first_key],
+                                &hook_sums_[head * terms_.hook->gradient_size()]);
+    });
   }
 
   // Pass 4. slope: derivative of the softcap.
@@ -338,6 +381,8 @@ class Twin {
   std::vector<int64_t> seen_;            // keys that the current row sees
   std::vector<T> s_, slope_, ds_;        // [K], of the current row
   std::vector<T> share_, kept_;          // [K], of the current row
+  std::vector<double> hook_numbers_;     // [K], of the current row
+  std::vector<double> hook_sums_;        // all of its gradient
   std::vector<T> q_, k_, dq_, dk_, dv_;  // of the current head, rotated
   Terms<T>* dterms_ = nullptr;
   View<T, 3> dkey_;

@@ -318,6 +318,29 @@ inline void add_key_rows(const Plan& plan, const Tile& tile, const KeyStore& key
   sources.filled = true;
 }
 
+// ---- hook
+
+inline ScoreTile score_tile(const Tile& tile, int64_t b, int64_t h) {
+  return {b, h, tile.i0, tile.j0, tile.rows, tile.keys, tile.q_position, tile.k_position, kTileRow};
+}
+
+// The first to fill the buffer.
+inline void add_hook(const Plan& plan, const Tile& tile, int64_t b, int64_t h, Sources& sources) {
+  float* scores = sources.buffer;
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    for (int64_t c = 0; c < kTile; c += kLanes) store(scores + i * kTileRow + c, zero());
+  }
+  plan.hook->add(score_tile(tile, b, h), scores);
+  const Vec log2e = set(1.4426950408889634f), least = set(kLeast);
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    for (int64_t c = 0; c < kTile; c += kLanes) {
+      float* at = scores + i * kTileRow + c;
+      store(at, max(least, load(at) * log2e));  // in this order a NaN stays a NaN
+    }
+  }
+  sources.filled = true;
+}
+
 // ---- all of them
 
 // What stands before the product and, with a softcap, inside it or after it.
@@ -327,6 +350,7 @@ inline Start start_values(const Plan& plan, const Tile& tile, int64_t b, int64_t
   Sources sources;
   sources.buffer = buffer;
   const auto now = [&](bool term_inside) { return plan.cap == 0 || term_inside == inside; };
+  if (plan.hook && now(false)) add_hook(plan, tile, b, h, sources);
   if (plan.query_rows.on && now(plan.query_rows.inside)) {
     add_rows(plan, plan.query_rows, tile, h, state.query, q, state.column_numbers, sources);
   }

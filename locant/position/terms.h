@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
+
+#include "locant/position/tile_hook.h"
 
 namespace locant {
 
@@ -98,6 +101,10 @@ struct Terms {
   std::optional<Rotation> rotation;
   // Multiplies the scale of the call (DeBERTa: 1/sqrt(1 + number of terms)).
   double scale_factor = 1;
+  // What terms cannot say (position/tile_hook.h), and in gradients what it learns by it:
+  // [hook->heads()][hook->gradient_size()].
+  std::shared_ptr<const TileHook> hook;
+  std::vector<T> hook_gradient;
 };
 
 // Same numbers in another type; gradients' containers of the same shape, all zero; zeros in place.
@@ -144,6 +151,8 @@ Terms<To> cast(const Terms<From>& terms) {
   if (const auto& t = terms.content_bias) to.content_bias = detail::cast_table<To>(*t);
   to.rotation = terms.rotation;
   to.scale_factor = terms.scale_factor;
+  to.hook = terms.hook;
+  to.hook_gradient = detail::cast_vector<To>(terms.hook_gradient);
   return to;
 }
 
@@ -159,6 +168,10 @@ void set_zero(Terms<T>& terms) {
   if (terms.key_rows) clear(terms.key_rows->rows.data);
   if (terms.value_rows) clear(terms.value_rows->rows.data);
   if (terms.content_bias) clear(terms.content_bias->data);
+  if (terms.hook) {
+    const int64_t size = terms.hook->heads() * terms.hook->gradient_size();
+    terms.hook_gradient.assign(static_cast<size_t>(size), T(0));
+  }
 }
 
 template <class T>

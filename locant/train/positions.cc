@@ -91,6 +91,7 @@ void add_terms(const Terms<From>& from, Terms<T>& to) {
   if (from.key_rows) add(from.key_rows->rows.data, to.key_rows->rows.data);
   if (from.value_rows) add(from.value_rows->rows.data, to.value_rows->rows.data);
   if (from.content_bias) add(from.content_bias->data, to.content_bias->data);
+  add(from.hook_gradient, to.hook_gradient);
 }
 template void add_terms<float, float>(const Terms<float>&, Terms<float>&);
 template void add_terms<double, float>(const Terms<float>&, Terms<double>&);
