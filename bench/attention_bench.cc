@@ -6,7 +6,7 @@
 // A case is a string such as "b1 h8 q2048 k2048 d64 causal t5 f32 fwd+bwd threads=2":
 //   b batch  h heads  g key heads (default h)  q queries  k keys (default q)  d head size
 //   v value size (default d)  causal  a position scheme as in the registry  f32 | bf16
-//   fwd | bwd | fwd+bwd  dropout=RATE (the plain call has none)
+//   fwd | bwd | fwd+bwd  dropout=RATE  hook (an empty tile hook)
 // Shares are of the FMA peak, for bf16 of the peak of the bf16 dot product where the set has one.
 // FLOPs are 4 B H Q K D forward, half when causal, backward 2.5 times that; terms are not counted.
 // One thread is measured by its own processor time, so that other programs disturb it less.
@@ -35,7 +35,7 @@ struct Case {
   std::string text, scheme = "nope";
   int64_t b = 1, h = 8, g = 0, q = 2048, k = 0, d = 64, v = 0;
   double dropout = 0;
-  bool causal = false, bf16 = false, forward = true, backward = false;
+  bool causal = false, hook = false, bf16 = false, forward = true, backward = false;
   int threads = 1;
   double flops() const {
     const double pairs = double(b * h * q * k) * (causal ? 0.5 : 1.0);
@@ -59,6 +59,8 @@ Case parse(const std::string& text) {
     } else if (word == "fwd" || word == "bwd" || word == "fwd+bwd") {
       c.forward = word != "bwd";
       c.backward = word != "fwd";
+    } else if (word == "hook") {
+      c.hook = true;
     } else if (word.rfind("dropout=", 0) == 0) {
       c.dropout = std::stod(word.substr(8));
     } else if (word.rfind("threads=", 0) == 0) {
@@ -91,6 +93,15 @@ double seconds(bool own_time) {
 float number_of(double x, float) { return float(x); }
 Bf16 number_of(double x, Bf16) { return to_bf16(float(x)); }
 
+// What a hook costs that adds nothing and learns one number.
+struct EmptyHook final : TileHook {
+  void add(const ScoreTile&, double*) const override {}
+  void add(const ScoreTile&, float*) const override {}
+  int64_t gradient_size() const override { return 1; }
+  void add_backward(const ScoreTile&, const double*, double*) const override {}
+  void add_backward(const ScoreTile&, const float*, double*) const override {}
+};
+
 // One case: arrays of T, terms, and how to run it with or without them.
 template <class T>
 class Runner {
@@ -110,6 +121,7 @@ class Runner {
     in_.v = {v_.data(), {c.b, c.g, c.k, c.v}};
     options_.causal = c.causal;
     terms_ = make_terms();
+    if (c.hook) terms_.hook = std::make_shared<EmptyHook>();
     gradient_ = zeros_like(terms_);
     if (c.threads > 1) pool_ = std::make_unique<ThreadPool>(c.threads);
   }

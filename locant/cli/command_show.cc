@@ -110,6 +110,10 @@ study::Matrix matrix_of(const Shown& shown, int64_t head) {
       if (j <= i || !shown.causal) {
         value = 0;
         if (number) value = study::number_at(*number, head, j - i);
+        if (shown.terms.hook) {
+          const auto query = static_cast<int32_t>(i), key = static_cast<int32_t>(j);
+          shown.terms.hook->add({0, head, i, j, 1, 1, &query, &key, 1}, &value);
+        }
         // Rows meet a query or key that is not known here: their norm shows where they differ.
         if (!number && rows) {
           const int32_t r = rows->index(j - i);
@@ -134,7 +138,7 @@ study::Matrix matrix_of(const Shown& shown, int64_t head) {
 }
 
 const char* matrix_meaning(const Shown& shown) {
-  if (shown.terms.number) return "added to scores";
+  if (shown.terms.number || shown.terms.hook) return "added to scores";
   if (shown.terms.query_rows || shown.terms.key_rows) return "norm of the row that q or k meets";
   if (shown.terms.rotation) return "mean over the pairs of the cosine of their relative angle, times xPos's factor (nothing is added to scores)";
   return "nothing is added to scores";

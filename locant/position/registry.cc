@@ -4,6 +4,7 @@
 #include "locant/base/check.h"
 #include "locant/position/alibi.h"
 #include "locant/position/deberta.h"
+#include "locant/position/fire.h"
 #include "locant/position/kerple.h"
 #include "locant/position/learned.h"
 #include "locant/position/mpnet.h"
@@ -47,6 +48,7 @@ std::vector<Entry>& entries() {
       built_in<Xpos>("xpos"),
       built_in<Alibi>("alibi"),
       built_in<Kerple>("kerple"),
+      built_in<Fire>("fire"),
       built_in<Sandwich>("sandwich"),
   };
   return list;

@@ -28,6 +28,24 @@ LearnedTable rows_by_distance(const std::string& title, const IndexMap& index,
   return out;
 }
 
+// What a hook adds when the query stands at the end of the distances.
+LearnedTable hook_by_distance(const TileHook& hook, const std::string& where, int64_t first,
+                              int64_t last) {
+  LearnedTable out{where + ": added to scores of the last query", {},
+                   std::vector<std::vector<double>>(static_cast<size_t>(hook.heads()))};
+  const auto query = static_cast<int32_t>(-std::min<int64_t>(first, 0));
+  for (int64_t d = first; d <= last; ++d) {
+    out.distances.push_back(d);
+    const auto key = static_cast<int32_t>(query + d);
+    for (int64_t h = 0; h < hook.heads(); ++h) {
+      double number = 0;
+      hook.add({0, h, query, key, 1, 1, &query, &key, 1}, &number);
+      out.heads[static_cast<size_t>(h)].push_back(number);
+    }
+  }
+  return out;
+}
+
 train::PositionParameters parameters_of(const Model& model) {
   train::PositionParameters parameters(model.scheme(), model.config().sizes());
   parameters.read(model.layout(), model.values());
@@ -95,6 +113,9 @@ std::vector<LearnedTable> tables_by_distance(const Terms<double>& terms, const s
       }
     }
     tables.push_back(std::move(out));
+  }
+  if (terms.hook && terms.hook->gradient_size() > 0) {
+    tables.push_back(hook_by_distance(*terms.hook, where, first, last));
   }
   if (const auto& t = terms.query_rows) {
     tables.push_back(rows_by_distance(where + ": norm of the row a query meets", t->index, t->rows, first, last));

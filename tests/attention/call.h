@@ -188,6 +188,7 @@ void each_table(F f, T& terms, Others&... others) {
   if (terms.value_rows)
     f("value rows", terms.value_rows->rows.data, others.value_rows->rows.data...);
   if (terms.content_bias) f("content bias", terms.content_bias->data, others.content_bias->data...);
+  if (!terms.hook_gradient.empty()) f("hook", terms.hook_gradient, others.hook_gradient...);
 }
 
 // The same for everything a call reads against everything it has gradients of, or two Results.

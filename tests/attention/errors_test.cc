@@ -84,6 +84,17 @@ void expect_says(const std::string& message, const std::string& operation, const
   }
 }
 
+struct TwoHeads : TileHook {
+  using TileHook::add;
+  void add(const ScoreTile&, double*) const override {}
+  int64_t heads() const override { return 2; }
+};
+
+struct Learning : TwoHeads {
+  int64_t heads() const override { return 1; }
+  int64_t gradient_size() const override { return 3; }
+};
+
 const float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -190,6 +201,9 @@ const std::vector<Wrong>& wrong_options_and_terms() {
        },
        {"dropout.k_tokens[3] must be from 0 to 2^31 - 1, got -7"}},
       {"nan softcap", [](Spoiled& s) { s.options.softcap = kNan; }, {"softcap", "got nan"}},
+      {"hook heads",
+       [](Spoiled& s) { s.terms.hook = std::make_shared<TwoHeads>(); },
+       {"terms.hook must learn numbers for 1 or 4 heads, got 2"}},
       {"scale factor",
        [](Spoiled& s) { s.terms.scale_factor = kInfinity; },
        {"scale_factor must be finite"}},
@@ -330,6 +344,12 @@ TEST(AttentionErrors, OfGradients) {
       {"numbers not given",
        [](Spoiled& s) { s.inputs.number_per_key = {}; },
        {"gradient of number_per_key is asked for"}},
+      {"missing hook",
+       [](Spoiled& s) { s.terms.hook = std::make_shared<Learning>(); },
+       {"the gradient of terms.hook is missing", "zeros_like"}},
+      {"hook size",
+       [](Spoiled& s) { s.terms.hook = s.gradients.terms->hook = std::make_shared<Learning>(); },
+       {"the gradient of terms.hook must hold 3 numbers, got 0"}},
       {"missing term",
        [](Spoiled& s) { s.gradients.terms->key_rows.reset(); },
        {"the gradient of terms.key_rows is missing", "zeros_like"}},

@@ -53,6 +53,26 @@ inline IndexMatrix indices(const IndexMap& map, const Positions& queries, const 
   return result;
 }
 
+// What a hook adds, one pair of tiles after the other.
+inline Matrix hook_numbers(const TileHook& hook, int64_t batch, int64_t head, const Positions& queries,
+                           const Positions& keys) {
+  Matrix result(static_cast<int>(queries.size()), static_cast<int>(keys.size()));
+  const std::vector<int32_t> q(queries.begin(), queries.end()), k(keys.begin(), keys.end());
+  for (int i = 0; i < result.rows; i += ScoreTile::kMost) {
+    for (int j = 0; j < result.cols; j += ScoreTile::kMost) {
+      ScoreTile tile;
+      tile.batch = batch, tile.head = head;
+      tile.first_query = i, tile.first_key = j;
+      tile.queries = std::min<int64_t>(ScoreTile::kMost, result.rows - i);
+      tile.keys = std::min<int64_t>(ScoreTile::kMost, result.cols - j);
+      tile.q_positions = q.data() + i, tile.k_positions = k.data() + j;
+      tile.row = result.cols;
+      hook.add(tile, &result(i, j));
+    }
+  }
+  return result;
+}
+
 // a with the terms of one head (counted inside the terms) written out. Entries that the mask of `a`
 // removes may hold anything.
 inline Attention with_terms(Attention a, const Terms<double>& terms, int64_t head) {
@@ -88,6 +108,7 @@ inline Attention with_terms(Attention a, const Terms<double>& terms, int64_t hea
       for (int j = 0; j < scaled.cols; ++j) scaled(i, j) += oracle::dot_rows(bias, 0, a.k, j);
     }
   }
+  if (terms.hook) unscaled = oracle::sum(unscaled, hook_numbers(*terms.hook, 0, head, queries, keys));
   a.scaled = scaled;
   a.unscaled = unscaled;
   if (const auto& t = terms.value_rows) {

@@ -4,6 +4,7 @@
 
 #include "tests/oracle/alibi.h"
 #include "tests/oracle/deberta.h"
+#include "tests/oracle/fire.h"
 #include "tests/oracle/kerple.h"
 #include "tests/oracle/music_transformer.h"
 #include "tests/oracle/rope.h"
@@ -478,6 +479,34 @@ TEST(SchemeOracle, Kerple) {
     want.unscaled = oracle::kerple_bias(
         power ? oracle::KerpleForm::kPower : oracle::KerpleForm::kLog, p, a, c.queries(), c.keys());
     expect_same(*scheme, c, arrays, want);
+  }
+}
+
+TEST(SchemeOracle, Fire) {
+  Rng rng(17);
+  for (int n = 0; n < 2 * kCases; ++n) {
+    const Case c = random_case(rng, {.span = 1000000});
+    const int hidden = rng.integer(1, 40), length = rng.integer(1, 600);
+    const auto scheme =
+        make_scheme("fire(hidden=" + text(hidden) + ",length=" + text(length) + ")");
+    Arrays arrays = random_arrays(rng, *scheme, c.call.sizes);
+    arrays.at("c")[0] = rng.uniform(-2, 2);
+    arrays.at("L_multiplier")[0] = rng.uniform(-1.5, 1.5);
+    oracle::Fire fire;
+    fire.c = arrays.at("c")[0];
+    fire.length = length * arrays.at("L_multiplier")[0];
+    fire.hidden_weight = arrays.at("mlp.0.weight");
+    fire.hidden_bias = arrays.at("mlp.0.bias");
+    const auto& out = arrays.at("mlp.2.weight");
+    fire.out_weight.assign(out.begin() + c.head * hidden, out.begin() + (c.head + 1) * hidden);
+    fire.out_bias = arrays.at("mlp.2.bias")[size_t(c.head)];
+    Attention want = c.a;
+    want.unscaled = Matrix(want.q.rows, want.k.rows);
+    for (int i = 0; i < want.unscaled.rows; ++i) {
+      for (int j = 0; j < want.unscaled.cols; ++j)
+        want.unscaled(i, j) = oracle::fire_bias(fire, c.queries()[size_t(i)], c.keys()[size_t(j)]);
+    }
+    expect_same(*scheme, c, arrays, want, 1 + hidden);
   }
 }
 
