@@ -42,7 +42,7 @@ struct Inputs {
   // k. Then B is 1, and sequence s is queries cu_seqlens_q[s] .. cu_seqlens_q[s + 1] and keys likewise,
   // a batch element of its own: it sees its own keys only, and default positions start again in it.
   // A sequence may be empty. Explicit positions are [1, Q] and [1, K].
-  View<const int64_t, 1> cu_seqlens_q, cu_seqlens_k;
+  View<const int64_t, 1> cu_seqlens_q{}, cu_seqlens_k{};
 };
 
 // Keys kept around a query: left <= kept <= right in positions; negative means unlimited.

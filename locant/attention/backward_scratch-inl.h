@@ -105,7 +105,8 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
     s.ds_row_pairs = cutter.cut<float>(units(kTile) * kTile);
     s.ds_column_pairs = cutter.cut<float>(kTile * units(kTile));
   }
-  s.ds_is_read = plan.number.gradient || plan.query_rows.on || plan.key_rows.on || plan.dkey_numbers;
+  s.ds_is_read = plan.number.gradient || plan.query_rows.on || plan.key_rows.on || plan.dkey_numbers ||
+                 plan.dhook;
   s.dcontent = cutter.cut<float>(plan.width);
   return cutter.used;
 }
