@@ -11,7 +11,6 @@
 #include "locant/attention/softmax-inl.h"
 #include "locant/attention/dropout-inl.h"
 #include "locant/attention/forward-inl.h"
-#include "locant/attention/forward_short-inl.h"
 #include "locant/attention/adjoint-inl.h"
 #include "locant/attention/backward-inl.h"
 
@@ -39,15 +38,7 @@ void open_forward(const Plan& plan, char* memory) {
   cut_forward(plan, *scratch, memory + header_bytes(sizeof *scratch));
 }
 void forward(const Plan& plan, const Part& part, char* memory) {
-  auto& scratch = *reinterpret_cast<ForwardScratch*>(memory);
-  Ahead ahead;
-  look_ahead(plan, part, ahead);
-  Ahead* const soon = ahead.count ? &ahead : nullptr;
-  if (is_short(plan, part.b)) {
-    forward_short(plan, part, scratch, soon);
-  } else {
-    forward_part(plan, part, scratch, soon);
-  }
+  forward_part(plan, part, *reinterpret_cast<ForwardScratch*>(memory));
 }
 
 size_t backward_bytes(const Plan& plan) {

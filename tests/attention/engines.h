@@ -1,9 +1,11 @@
 // All ways a public call can be computed on this machine: double, and float under every instruction
-// set the machine has. Tests that are about meaning and not about speed run on each.
+// set the machine has; with LOCANT_ISA set, float under that set alone (scalar: by the twin). Tests
+// that are about meaning and not about speed run on each.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -27,7 +29,13 @@ struct Engine {
 
 inline void PrintTo(const Engine& engine, std::ostream* out) { *out << engine.name(); }
 
+inline bool one_set_asked_for() {
+  const char* wish = std::getenv("LOCANT_ISA");
+  return wish && *wish;
+}
+
 inline std::vector<Engine> all_engines() {
+  if (one_set_asked_for()) return {{true, simd::chosen()}};
   std::vector<Engine> engines{{}};
   for (simd::Set set : simd::available()) {
     // There floats run as under kAvx512; bf16 has tests of its own.

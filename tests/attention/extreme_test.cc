@@ -1,0 +1,239 @@
+// Extreme numbers: huge, equal and tiny scores, keys hidden from one head, positions far apart; and
+// slices of heads. Outputs and gradients, on every engine.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/attention/blocks.h"
+#include "tests/attention/toy.h"
+
+namespace locant::test {
+namespace {
+
+LOCANT_EACH_ENGINE(Extreme);
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Call<double> sized_call(int q, int k, int d, unsigned terms, uint64_t seed = 1) {
+  Call<double> call;
+  call.shape.h = 2, call.shape.hk = 1;
+  call.shape.q = q, call.shape.k = k, call.shape.d = call.shape.dv = d;
+  call.term_bits = terms;
+  return rounded(random_like(call, seed));
+}
+void expect_all_finite(const Results<double>& got) {
+  each_result(
+      [](const std::string& name, const std::vector<double>& numbers) {
+        for (double x : numbers) ASSERT_TRUE(std::isfinite(x) || (name == "lse" && x == -kInfinity)) << name;
+      },
+      got);
+}
+// --- scores -------------------------------------------------------------------------------------
+
+TEST_P(Extreme, ScoresOfTenThousandWithEveryTerm) {
+  for (unsigned terms : kSingleTerms) {
+    Call<double> call = sized_call(70, 140, 16, terms);
+    for (double& x : call.q) x *= 100;
+    for (double& x : call.k) x *= 100;
+    call.options.causal = terms % 2;
+    call = rounded(call);
+    SCOPED_TRACE(terms_text(terms));
+    const Results<double> got = run(call);
+    expect_all_finite(got);
+    expect_like_twin(call, got, GetParam().eps());
+    // Probabilities are 0 or 1: outputs are values, up to ties.
+    call.options.softcap = 30;  // and scores that a softcap bends flat
+    expect_like_twin(call, run(call), GetParam().eps());
+  }
+}
+
+TEST_P(Extreme, EqualScoresAreAMean) {
+  const int K = 1000;
+  Call<double> call = sized_call(3, K, 8, kNone);
+  std::fill(call.q.begin(), call.q.end(), 0.0);
+  const Results<double> got = run(call);
+  const double eps = GetParam().eps();
+  for (int h = 0; h < 2; ++h) {
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_NEAR(got.lse[size_t(h * 3 + i)], std::log(double(K)), 16 * eps);
+      for (int c = 0; c < 8; ++c) {
+        double mean = 0, size = 0;
+        for (int j = 0; j < K; ++j) {
+          mean += call.v[size_t(j * 8 + c)] / K;
+          size += std::fabs(call.v[size_t(j * 8 + c)]) / K;
+        }
+        EXPECT_NEAR(got.out[size_t((h * 3 + i) * 8 + c)], mean, 4 * std::sqrt(double(K)) * eps * size);
+      }
+    }
+  }
+  EXPECT_EQ(got.dk, std::vector<double>(got.dk.size(), 0)) << "queries are 0";
+  expect_like_twin(call, got, eps);
+}
+
+TEST_P(Extreme, DenormalInputsGiveNoNonsense) {
+  Call<double> call = sized_call(20, 70, 16, kNumber);
+  for (auto* numbers : {&call.q, &call.k, &call.v, &call.out_gradient}) {
+    for (double& x : *numbers) x *= 1e-40;
+  }
+  call = rounded(call);
+  const Results<double> got = run(call), want = run_twin(call);
+  // Sums of 70 denormals, each a whole number of the smallest one, each product rounded to it.
+  const double step = GetParam().single ? 0x1p-149 : 0x1p-1074;
+  const auto near = [&](const char* name, const auto& a, const auto& b) {
+    for (size_t n = 0; n < a.size(); ++n) {
+      ASSERT_NEAR(a[n], b[n], 80 * step + 100 * GetParam().eps() * std::fabs(b[n])) << name << n;
+    }
+  };
+  near("out", got.out, want.out);
+  near("dv", got.dv, want.dv);
+  near("dq", got.dq, want.dq);
+  near("dk", got.dk, want.dk);
+  each_table(near, got.dterms, want.dterms);
+}
+
+TEST_P(Extreme, OneScoreFarAboveAndFarBelowTheRest) {
+  // The reference of the softmax must move at any tile, by any step, and back gradients follow.
+  for (const double peak : {200.0, 3e4, -3e4}) {
+    for (const int at : {0, 63, 64, 100, 299}) {
+      Call<double> call = sized_call(66, 300, 8, kNone, uint64_t(at + 1));
+      for (int c = 0; c < 8; ++c) call.k[size_t(at * 8 + c)] *= peak;
+      call = rounded(call);
+      SCOPED_TRACE(std::to_string(peak) + " at " + std::to_string(at));
+      expect_like_twin(call, run(call), GetParam().eps());
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// --- numbers per key ----------------------------------------------------------------------------
+
+TEST_P(Extreme, MinusInfinityByHeadHidesTheKeyFromThatHeadOnly) {
+  Call<double> call;
+  call.shape.b = 2, call.shape.h = 4, call.shape.hk = 2, call.shape.q = 40, call.shape.k = 130;
+  call.shape.d = call.shape.dv = 8;
+  call.term_bits = kAllTerms;
+  call = rounded(random_like(call, 3));
+  call.key_batches = 2, call.key_heads = 4;
+  for (int bh = 0; bh < 8; ++bh) {
+    for (int j = 0; j < 130; ++j) {
+      const bool hidden = (j + bh) % 4 == 0 || (bh == 5 && j < 128);
+      call.key_numbers.push_back(hidden ? -kInfinity : 0.25 * (j % 5));
+    }
+  }
+  const Results<double> got = run(call);
+  expect_like_twin(call, got, GetParam().eps());
+  for (int bh = 0; bh < 8; ++bh) {
+    for (int j = 0; j < 130; ++j) {
+      const bool hidden = std::isinf(call.key_numbers[size_t(bh * 130 + j)]);
+      EXPECT_EQ(got.dkey[size_t(bh * 130 + j)] == 0, hidden) << bh << " " << j;
+    }
+  }
+}
+
+// --- positions ----------------------------------------------------------------------------------
+
+TEST_P(Extreme, PositionsAtTheEndsOfTheirRange) {
+  const int64_t end = (int64_t{1} << 31) - 1;
+  for (unsigned terms : kSingleTerms) {
+    if (terms == kRotation) continue;  // below
+    Call<double> call = sized_call(9, 80, 8, terms);
+    if (call.terms.number) {
+      for (auto* side : {&call.terms.number->left, &call.terms.number->right}) {
+        for (double& x : *side) x *= 1e-9;
+      }
+    }
+    for (int i = 0; i < 9; ++i) call.q_positions.push_back(i % 3 == 0 ? end : i % 3 == 1 ? 0 : end / 2 + i);
+    for (int j = 0; j < 80; ++j) call.k_positions.push_back(j % 4 == 0 ? end - j : j % 4 == 1 ? j : 25000000ll * j);
+    call = rounded(call);
+    SCOPED_TRACE(terms_text(terms));
+    for (const bool causal : {false, true}) {
+      call.options.causal = causal;
+      expect_like_twin(call, run(call), GetParam().eps());
+    }
+    call.options.window = {int64_t{1} << 30, int64_t{1} << 40};
+    expect_like_twin(call, run(call), GetParam().eps());
+  }
+}
+
+TEST_P(Extreme, RotationsFarFromZeroDependOnDistancesOnly) {
+  Call<double> call = sized_call(9, 30, 8, kRotation);
+  call.terms.rotation->log_growth.clear();
+  call.terms.rotation->frequency = {1, 0.25, 0.0625, 0.001};
+  call.terms.rotation->width = 8;
+  for (int i = 0; i < 9; ++i) call.q_positions.push_back(21 + i);
+  call.k_positions = all_tokens(30);
+  const Results<double> near = run(call);
+  // Angles are taken in double: at 2^31 they are good to 2^31 times its eps.
+  for (auto* list : {&call.q_positions, &call.k_positions}) {
+    for (int64_t& p : *list) p += (int64_t{1} << 31) - 31;
+  }
+  const Results<double> far = run(call);
+  const double allowed = 64 * (GetParam().eps() + 0x1p31 * oracle::kEpsDouble);
+  for (size_t n = 0; n < near.out.size(); ++n) EXPECT_NEAR(far.out[n], near.out[n], allowed);
+}
+
+// --- slices of heads ----------------------------------------------------------------------------
+
+TEST_P(Extreme, D05_HeadSlicesOfEverySchemeAreTheHeads) {
+  // Six heads: ALiBi's slopes are no single series. A slice asks its scheme for its heads by their
+  // numbers in the whole model; its outputs and gradients are those of the whole, bit by bit.
+  for (const std::string& specification : specifications()) {
+    Call<double> call;
+    call.shape.h = call.shape.hk = 6, call.shape.q = call.shape.k = GetParam().single ? 70 : 20;
+    call.shape.d = call.shape.dv = 8;
+    call.options.causal = true;
+    call = rounded(random_like(call));
+    call.options.causal = true;
+    const auto scheme = make_scheme(specification);
+    locant::Call asked;
+    asked.sizes.heads = 6, asked.sizes.head_size = 8, asked.sizes.width = 48;
+    asked.causal = true, asked.length = call.shape.k, asked.first_distance = 1 - call.shape.k;
+    oracle::Rng rng(3);
+    const probe::Store store(*scheme, asked.sizes, [&](const ParameterSpec& spec) {
+      return spec.init == ParameterSpec::Init::kUniform ? rng.uniform(spec.low, spec.high) : 0.5 * rng.normal();
+    });
+    const auto lowered = [&](int first, int heads) {
+      asked.first_head = first, asked.heads = heads;
+      return cast<double>(cast<float>(lower(*scheme, asked, store.views())));
+    };
+    call.terms = lowered(0, 0);
+    const Results<double> whole = run(call);
+    probe::Store want(*scheme, asked.sizes), got(*scheme, asked.sizes);
+    const auto learn = [&](const Terms<double>& gradient, probe::Store& into) {
+      auto views = into.gradient_views();
+      lower_backward(*scheme, asked, store.views(), gradient, views);
+    };
+    learn(whole.dterms, want);
+    SCOPED_TRACE(specification);
+    for (const auto& [first, heads] : {std::pair(0, 1), {1, 3}, {4, 2}}) {
+      Call<double> slice = call;
+      slice.shape.h = slice.shape.hk = heads;
+      slice.terms = lowered(first, heads);
+      const int n = call.shape.q * 8;
+      const auto cut = [&](std::vector<double>& rows) {
+        rows = std::vector<double>(rows.begin() + first * n, rows.begin() + (first + heads) * n);
+      };
+      cut(slice.q), cut(slice.k), cut(slice.v), cut(slice.out_gradient);
+      const Results<double> part = run(slice);
+      const auto same = [&](const char* name, const std::vector<double>& part, const std::vector<double>& whole) {
+        EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + first * n)) << name << " of head " << first;
+      };
+      same("out", part.out, whole.out);
+      same("dq", part.dq, whole.dq);
+      same("dk", part.dk, whole.dk);
+      same("dv", part.dv, whole.dv);
+      learn(part.dterms, got);
+    }
+    for (const auto& [name, numbers] : want.arrays) {
+      // Shared tables are added up in another order.
+      oracle::expect_close(name, got.arrays.at(name), numbers, oracle::largest(numbers),
+                           sum_length(call.shape), GetParam().eps());
+    }
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace locant::test
