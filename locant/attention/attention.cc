@@ -13,6 +13,15 @@
 #include "locant/attention/reference.h"
 
 namespace locant::attention {
+
+bool twin_is_asked_for() {
+  static const bool asked = [] {
+    const char* wish = std::getenv("LOCANT_ISA");
+    return wish && std::string_view(wish) == "scalar";
+  }();
+  return asked;
+}
+
 namespace {
 
 template <class T>
@@ -117,16 +126,6 @@ constexpr Implementation<Bf16> kReference<Bf16>{
       dk.round_to(call.gradients.k);
       dv.round_to(call.gradients.v);
     }};
-
-// LOCANT_ISA=scalar asks for the twin; a machine without vector units gets the kernel's portable
-// body.
-bool twin_is_asked_for() {
-  static const bool asked = [] {
-    const char* wish = std::getenv("LOCANT_ISA");
-    return wish && std::string_view(wish) == "scalar";
-  }();
-  return asked;
-}
 
 template <class T>
 KernelCall<T> kernel_call(const Inputs<T>& inputs, const Terms<float>& terms, const Problem& problem) {

@@ -515,6 +515,20 @@ Span span_of(const Inputs<T>& in, const Options& options) {
   return span;
 }
 
+template <class T>
+void check_terms_and_options(Check& check, int64_t H, int64_t D, int64_t Dv, const Terms<T>& terms,
+                             const Options& options) {
+  Inputs<T> shapes;
+  shapes.q.shape = {1, H, 1, D};
+  shapes.v.shape = {1, 1, 1, Dv};
+  check_options(check, options);
+  check_terms(check, shapes, terms);
+}
+
+template void check_terms_and_options(Check&, int64_t, int64_t, int64_t, const Terms<float>&,
+                                      const Options&);
+template void check_terms_and_options(Check&, int64_t, int64_t, int64_t, const Terms<double>&,
+                                      const Options&);
 template Problem resolve(const Inputs<float>&, const Terms<float>&, const Options&);
 template Problem resolve(const Inputs<Bf16>&, const Terms<float>&, const Options&);
 template Problem resolve(const Inputs<double>&, const Terms<double>&, const Options&);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "locant/attention/attention.h"
+#include "locant/base/check.h"
 
 namespace locant::attention {
 
@@ -63,5 +64,12 @@ template <class T>
 void check_backward(const Inputs<T>& inputs, const Terms<Real<T>>& terms, const Options& options,
                     const Outputs<const T>& outputs, View<const T, 4> out_gradient,
                     const Gradients<T>& gradients);
+
+
+// For other calls with terms: adds what is wrong with them for queries [.., H, .., D] and values
+// [.., Dv].
+template <class T>
+void check_terms_and_options(Check& check, int64_t H, int64_t D, int64_t Dv, const Terms<T>& terms,
+                             const Options& options);
 
 }  // namespace locant::attention

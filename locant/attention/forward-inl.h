@@ -269,6 +269,16 @@ inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, cons
   }
 }
 
+// What the part after this one will read, and where this one will write.
+inline void look_ahead(const Plan& plan, const Part& part, Ahead& ahead) {
+  if (part.next_b < 0) return;
+  const int64_t nb = part.next_b, nh = part.next_h, nk = nh / plan.group;
+  ahead.add(plan.k, nb, nk, 0, plan.keys(nb), plan.D);
+  ahead.add(plan.q, nb, nh, 0, plan.queries(nb), plan.D);
+  ahead.add(plan.v, nb, nk, 0, plan.keys(nb), plan.Dv);
+  ahead.add(plan.out, part.b, part.h, 0, plan.queries(part.b), plan.Dv);
+}
+
 // Smallest and largest distance between the queries of a tile and the keys of a chunk.
 inline Range distances_of(const Plan& plan, int64_t b, int64_t qt, int64_t first_kt, int64_t last_kt) {
   const TileSpan& q = plan.q_places.spans(b)[qt];
@@ -303,18 +313,9 @@ inline void look_ahead(const Plan& plan, const KeyStore& keys, const Part& part,
   }
 }
 
-inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s) {
+inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s, Ahead* soon) {
   const int64_t key_tiles = plan.k_places.tiles_of(part.b);
   const bool one_chunk = plan.one_chunk();
-  Ahead ahead;
-  if (part.next_b >= 0) {
-    const int64_t nb = part.next_b, nh = part.next_h, nk = nh / plan.group;
-    ahead.add(plan.k, nb, nk, 0, plan.keys(nb), plan.D);
-    ahead.add(plan.q, nb, nh, 0, plan.queries(nb), plan.D);
-    ahead.add(plan.v, nb, nk, 0, plan.keys(nb), plan.Dv);
-    ahead.add(plan.out, part.b, part.h, 0, plan.queries(part.b), plan.Dv);
-  }
-  Ahead* const soon = ahead.count ? &ahead : nullptr;
   Ahead near;
   int64_t chunk = 0;
   do {

@@ -11,6 +11,7 @@
 #include "locant/attention/softmax-inl.h"
 #include "locant/attention/dropout-inl.h"
 #include "locant/attention/forward-inl.h"
+#include "locant/attention/forward_short-inl.h"
 #include "locant/attention/adjoint-inl.h"
 #include "locant/attention/backward-inl.h"
 
@@ -38,7 +39,15 @@ void open_forward(const Plan& plan, char* memory) {
   cut_forward(plan, *scratch, memory + header_bytes(sizeof *scratch));
 }
 void forward(const Plan& plan, const Part& part, char* memory) {
-  forward_part(plan, part, *reinterpret_cast<ForwardScratch*>(memory));
+  auto& scratch = *reinterpret_cast<ForwardScratch*>(memory);
+  Ahead ahead;
+  look_ahead(plan, part, ahead);
+  Ahead* const soon = ahead.count ? &ahead : nullptr;
+  if (is_short(plan, part.b)) {
+    forward_short(plan, part, scratch, soon);
+  } else {
+    forward_part(plan, part, scratch, soon);
+  }
 }
 
 size_t backward_bytes(const Plan& plan) {

@@ -34,4 +34,8 @@ void kernel_backward(const KernelCall<T>& call, const Outputs<const T>& outputs,
                      View<const T, 4> out_gradient, const Gradients<T>& gradients,
                      Workspace& workspace, Executor& executor);
 
+// Whether LOCANT_ISA=scalar asks for the twin; a machine without vector units gets the kernel's
+// portable body.
+bool twin_is_asked_for();
+
 }  // namespace locant::attention

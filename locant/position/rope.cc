@@ -119,6 +119,8 @@ std::optional<Rotation> Rope::turn(const Call& call) const {
   rotation.layout = layout;
   rotation.width = r;
   rotation.magnitude = used.magnitude();
+  rotation.follows_length = used.kind == RopeScaling::Kind::kDynamic ||
+                            used.kind == RopeScaling::Kind::kLongRope;
   if (partial == Partial::kLeading) {
     rotation.frequency = used.frequencies(r, used_base, call.length);
   } else {

@@ -86,6 +86,9 @@ struct Rotation {
   double magnitude = 1;
   std::vector<double> log_growth;  // [width/2] or empty
   int64_t center = 0;
+  // The frequencies are those of this length of the sequence and of no other (dynamic NTK, LongRoPE):
+  // keys that were turned at another length do not fit.
+  bool follows_length = false;
 };
 
 // What one attention call adds. Absent terms are std::nullopt. The same struct holds gradients.
