@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "locant/base/random.h"
+#include "locant/measure/probe.h"
 #include "locant/position/registry.h"
-#include "locant/simd/peak.h"
 #include "locant/train/trainer.h"
 
 namespace {
@@ -39,17 +39,6 @@ double flops_per_token(const ModelConfig& c) {
   return 6 * weights + 3.5 * double(c.layers) * 4 * (double(c.length) / 2) * width;
 }
 
-// Of all threads together.
-double measure_peak(Executor& executor) {
-  std::vector<double> peaks(static_cast<size_t>(executor.threads()));
-  executor.run(executor.threads(), [&](int64_t index, int) {
-    peaks[static_cast<size_t>(index)] = simd::measure_fma_peak(simd::chosen());
-  });
-  double sum = 0;
-  for (double peak : peaks) sum += peak;
-  return sum;
-}
-
 void run(ModelConfig config, int64_t batch, int threads, double seconds) {
   const std::unique_ptr<Scheme> scheme = make_scheme(config.scheme);
   scheme->fit(config.length, config.initial_deviation);
@@ -69,7 +58,7 @@ void run(ModelConfig config, int64_t batch, int threads, double seconds) {
   const auto begin = Clock::now();
   while (seconds_since(begin) < seconds || rates.size() < 3) {
     // The peak moves with the machine's other work: measured again and again between the steps.
-    const double peak = measure_peak(pool);
+    const double peak = measure::fma_peak(pool, 0.1);
     for (int step = 0; step < 5; ++step) {
       const auto start = Clock::now();
       const double cpu_start = cpu_seconds();
@@ -87,7 +76,7 @@ void run(ModelConfig config, int64_t batch, int threads, double seconds) {
   std::printf("tokens_per_second %.0f\n", rates[rates.size() / 2]);
   std::printf("tokens_per_second_best %.0f\n", rates.back());
   std::printf("flops_per_token %.0f\n", flops_per_token(config));
-  std::printf("peak_gflops %.1f\n", measure_peak(pool));
+  std::printf("peak_gflops %.1f\n", measure::fma_peak(pool, 0.1));
   std::printf("share_of_peak %.3f\n", shares[shares.size() / 2]);
   std::printf("tokens_per_cpu_second %.0f\n", cpu_rates[cpu_rates.size() / 2]);
   std::printf("share_of_peak_by_cpu_time %.3f\n", cpu_shares[cpu_shares.size() / 2]);

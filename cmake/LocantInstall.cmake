@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/locant)
 
-foreach(name core train study cli)
+foreach(name core train study measure cli)
   if(TARGET locant_${name})
     install(TARGETS locant_${name} EXPORT locant-${name}-targets
       ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -23,7 +23,7 @@ if(TARGET locant)
   endif()
 endif()
 if(BUILD_SHARED_LIBS)
-  foreach(name train study cli)
+  foreach(name train study measure cli)
     if(TARGET locant_${name})
       set_target_properties(locant_${name} PROPERTIES INSTALL_RPATH "$ORIGIN")
     endif()

@@ -81,6 +81,7 @@ int run(int argc, char** argv) {
   add_train(app, action);
   add_eval(app, action);
   add_report(app, action);
+  add_bench(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

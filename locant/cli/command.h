@@ -22,6 +22,7 @@ void add_compare(CLI::App& app, Action& action);
 void add_train(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
 
 // Threads for --threads: 0 means all the process may use. Throws std::invalid_argument.
 std::unique_ptr<Executor> make_executor(int64_t threads);

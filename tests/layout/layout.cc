@@ -23,7 +23,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"train", {"base", "simd", "position", "attention", "checkpoint"}},
     {"data", {"base"}},
     {"study", {"base", "simd", "position", "attention", "checkpoint", "train", "data"}},
-    {"cli", {"base", "simd", "position", "attention", "checkpoint", "train", "data", "study"}},
+    {"measure", {"base", "simd", "position", "attention"}},
+    {"cli",
+     {"base", "simd", "position", "attention", "checkpoint", "train", "data", "study", "measure"}},
 };
 
 // The core: the C++ standard library only.

@@ -1,0 +1,189 @@
+// locant bench: the speed of attention calls, and whether they are right.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "locant/base/check.h"
+#include "locant/cli/cli.h"
+#include "locant/cli/command.h"
+#include "locant/cli/say.h"
+#include "locant/measure/goals.h"
+#include "locant/measure/measure.h"
+#include "locant/measure/oracle.h"
+#include "locant/measure/probe.h"
+#include "locant/study/json.h"
+
+namespace locant::cli {
+namespace {
+
+using measure::Case;
+using measure::Wish;
+
+struct BenchArguments {
+  std::vector<std::string> cases;
+  int64_t rounds = 7;
+  bool json = false, check = false, no_plain = false;
+};
+
+const std::vector<std::string> kDefaultCases{
+    "b1 h8 q2048 d64 fwd",         "b1 h8 q2048 d64 causal fwd",         "b1 h8 q2048 d64 fwd+bwd",
+    "b1 h8 q2048 d64 causal fwd+bwd", "b1 h8 q2048 d64 causal t5 fwd+bwd",
+};
+
+// Multiply-adds of the oracle that take about a minute.
+constexpr double kMuchOracle = 2e10;
+
+std::vector<Wish> wishes_of(const std::vector<std::string>& arguments) {
+  std::vector<Wish> wishes;
+  for (const std::string& text : arguments.empty() ? kDefaultCases : arguments) {
+    if (!text.empty() && text[0] == '@') {
+      for (Wish& wish : measure::read_wishes(text.substr(1))) wishes.push_back(std::move(wish));
+    } else if (std::filesystem::is_regular_file(text)) {
+      for (Wish& wish : measure::read_wishes(text)) wishes.push_back(std::move(wish));
+    } else {
+      wishes.push_back(measure::parse_wish(text));
+    }
+  }
+  return wishes;
+}
+
+// --- speed ----------------------------------------------------------------------------------------
+
+std::string json_of(const Wish& wish, const measure::Result& result) {
+  study::JsonObject json;
+  json.text("case", result.measured.text());
+  for (const char* field : {"median_ms", "best_ms", "gflops", "peak_share", "extra_mb", "vs_plain"}) {
+    json.real(field, measure::field_of(result, field));
+  }
+  if (wish.wanted.decode) json.real("bandwidth_share", result.bandwidth_share);
+  std::vector<std::string> goals;
+  for (const measure::Verdict& verdict : measure::judge(wish, result)) {
+    study::JsonObject goal;
+    goal.text("goal", verdict.goal).real("got", verdict.got).raw("reached", verdict.reached ? "true" : "false");
+    goals.push_back(goal.str());
+  }
+  if (!goals.empty()) json.raw("goals", fmt::format("[{}]", fmt::join(goals, ",")));
+  return json.str();
+}
+
+void print_result(const Wish& wish, const measure::Result& result, int width) {
+  const std::string plain = std::isnan(result.vs_plain) ? "-" : fmt::format("{:.3f}", result.vs_plain);
+  fmt::print("{:<{}} {:>10.3f} {:>10.3f} {:>8.1f} {:>6.1f} {:>9.1f} {:>8}\n", result.measured.text(), width,
+             result.median_ms, result.best_ms, result.gflops, 100 * result.peak_share, result.extra_mb, plain);
+  if (wish.wanted.decode) fmt::print("    {:.1f} % of the read bandwidth\n", 100 * result.bandwidth_share);
+  for (const measure::Verdict& verdict : measure::judge(wish, result)) {
+    fmt::print("    goal {}: got {:.4g}{}\n", verdict.goal, verdict.got, verdict.reached ? "" : "  MISSED");
+  }
+}
+
+int measure_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
+  int width = 4;
+  for (const Wish& wish : wishes) width = std::max(width, static_cast<int>(wish.wanted.text().size()));
+  if (!args.json) {
+    SerialExecutor serial;
+    fmt::print("{}, {}, multiply-add peak {:.1f} GFLOP/s a thread; {} rounds\n", machine_name(),
+               simd::name(simd::chosen()), measure::fma_peak(serial, 0.1), args.rounds);
+    fmt::print("{:<{}} {:>10} {:>10} {:>8} {:>6} {:>9} {:>8}\n", "case", width, "median ms", "best ms", "GFLOP/s",
+               "peak %", "extra MB", "vs plain");
+  }
+  size_t goals = 0, reached = 0;
+  for (const Wish& wish : wishes) {
+    if (stop_requested()) return kStopped;
+    measure::Settings settings;
+    settings.rounds = static_cast<int>(args.rounds);
+    settings.plain = !args.no_plain;
+    settings.beside = measure::beside(wish);
+    const measure::Result result = measure::measure(wish.wanted, settings);
+    for (const measure::Verdict& verdict : measure::judge(wish, result)) ++goals, reached += verdict.reached;
+    if (args.json) {
+      fmt::print("{}\n", json_of(wish, result));
+    } else {
+      print_result(wish, result, width);
+    }
+    std::fflush(stdout);
+  }
+  if (goals && !args.json) fmt::print("{} of {} goals reached\n", reached, goals);
+  return kDone;
+}
+
+// --- correctness ----------------------------------------------------------------------------------
+
+int check_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
+  bool right = true;
+  for (const Wish& wish : wishes) {
+    if (stop_requested()) return kStopped;
+    const Case& c = wish.wanted;
+    if (measure::check_cost(c) > kMuchOracle) {
+      say("locant: the oracle takes about {:.0f} minutes for \"{}\"; a shorter length tells as much\n",
+          std::ceil(measure::check_cost(c) / kMuchOracle), c.text());
+    }
+    const std::vector<measure::Difference> differences = measure::check(c);
+    const auto worst = std::max_element(differences.begin(), differences.end(),
+                                        [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
+    const bool fits = worst->ratio <= 1;
+    right &= fits;
+    if (args.json) {
+      std::vector<std::string> arrays;
+      for (const measure::Difference& d : differences) {
+        study::JsonObject one;
+        one.text("name", d.name).real("error", d.error).real("allowed", d.allowed).real("ratio", d.ratio);
+        arrays.push_back(one.str());
+      }
+      study::JsonObject json;
+      json.text("case", c.text()).raw("right", fits ? "true" : "false").real("worst_ratio", worst->ratio);
+      json.raw("arrays", fmt::format("[{}]", fmt::join(arrays, ",")));
+      fmt::print("{}\n", json.str());
+    } else {
+      fmt::print("{}: {}\n", c.text(), fits ? "right" : "WRONG");
+      for (const measure::Difference& d : differences) {
+        fmt::print("    {:<28} at worst {:.2e} off where rounding allows {:.2e} ({:.4f})\n", d.name, d.error, d.allowed,
+                   d.ratio);
+      }
+    }
+    std::fflush(stdout);
+  }
+  return right ? kDone : kFailed;
+}
+
+int bench_action(const BenchArguments& args) {
+  const std::vector<Wish> wishes = wishes_of(args.cases);  // whatever is wrong is said before the work
+  catch_signals();
+  return args.check ? check_all(wishes, args) : measure_all(wishes, args);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& action) {
+  auto args = std::make_shared<BenchArguments>();
+  CLI::App* command = app.add_subcommand(
+      "bench", "Measure attention calls as shares of this machine's peak, or check them against the oracle.");
+  command->add_option("case", args->cases, "Cases, each in quotes; or files of them, FILE or @FILE");
+  command->add_flag("--check", args->check,
+                    "Do not measure: compare each case with the scalar twin in double; exit code 1 when one is wrong");
+  command->add_option("--rounds", args->rounds, "Measurements of each case; the median counts")
+      ->check(CLI::Range(1, 100000))->capture_default_str();
+  command->add_flag("--no-plain", args->no_plain, "Leave the plain case of the same shape out");
+  command->add_flag("--json", args->json, "A line of JSON for each case");
+  command->footer(
+      "A case is a list of words in any order:\n"
+      "  b1 h8 q2048 d64  batch, heads, queries, head size; also g key heads, k keys, v value size, t threads\n"
+      "  causal  window=W (causal, W keys)  softcap=C  dropout=R\n"
+      "  packed (cumulative lengths)  hook (a penalty by tile hook)\n"
+      "  decode (q1 over a cache of k tokens)  pages=P (the cache in pages)\n"
+      "  t5, 'shaw(k=16)', ...  a scheme of `locant schemes` with its options (five threads are threads=5)\n"
+      "  fwd, bwd or fwd+bwd; f32 or bf16; isa=avx2 (an instruction set)\n"
+      "Left out, they are b1 h8 q2048 d64, full, no scheme, fwd, one thread.\n"
+      "FLOPs are 4 B H Q K D forward, half when causal, backward 2.5 times that; terms are not counted. Shares refer\n"
+      "to the multiply-add peak (for bf16 the bf16 dot product's), measured between the rounds. \"vs plain\" is the time against the same shape with\n"
+      "nothing added to the scores, interleaved. \"extra MB\" is what a call takes beyond its arguments and results.\n"
+      "One thread is measured by its processor time, several by the clock: leave the machine alone then.\n"
+      "A line of a file may end in goals: b1 h8 q2048 d64 t5 fwd -> vs_plain <= 1.02 (see bench/goals.txt).\n"
+      "Examples:\n"
+      "  locant bench 'b1 h8 q2048 d64 causal t5 fwd+bwd'\n"
+      "  locant bench --json @bench/goals.txt >goals.jsonl\n"
+      "  locant bench --check 'b2 h4 g2 q300 d80 causal transformer_xl fwd+bwd'");
+  command->callback([args, &action] { action = [args] { return bench_action(*args); }; });
+}
+
+}  // namespace locant::cli

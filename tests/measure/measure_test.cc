@@ -1,0 +1,91 @@
+// A result is what it says: its numbers fit each other, memory is seen, the instruction set goes back.
+// No time is compared with another.
+#include "locant/measure/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "locant/measure/probe.h"
+
+namespace locant::measure {
+namespace {
+
+TEST(Measure, NumbersFitEachOther) {
+  const Case c = parse_case("b1 h2 q64 d16 causal t5 fwd+bwd");
+  const Result result = measure(c, {.rounds = 2, .plain = true, .beside = {changed(c, "q32"), changed(c, "alibi")}});
+  EXPECT_EQ(result.measured.text(), c.text());
+  EXPECT_GT(result.best_ms, 0);
+  EXPECT_LE(result.best_ms, result.median_ms);
+  EXPECT_NEAR(result.gflops * result.median_ms * 1e6, c.flops(), 1e-6 * c.flops());
+  EXPECT_GT(result.peak_share, 0);
+  EXPECT_GT(result.vs_plain, 0);
+  EXPECT_GT(result.extra_mb, 0);
+  ASSERT_EQ(result.vs.size(), 2u);
+  EXPECT_GT(result.vs[0], 0);
+}
+
+TEST(Measure, PlainAndOmitted) {
+  EXPECT_EQ(measure(parse_case("h1 q16 d16"), {.rounds = 1}).vs_plain, 1);
+  EXPECT_TRUE(std::isnan(measure(parse_case("h1 q16 d16 alibi"), {.rounds = 1, .plain = false}).vs_plain));
+  EXPECT_THROW(measure(parse_case("q16"), {.rounds = 0}), std::invalid_argument);
+  EXPECT_THROW(measure(parse_case("q16 music_transformer"), {.rounds = 1}), std::invalid_argument);
+}
+
+TEST(Measure, EveryShapeRuns) {
+  for (const char* text : {"b2 h4 g2 q20 k50 d24 v8 causal alibi bwd t3", "h2 q9 d16 window=4 softcap=20 fwd+bwd",
+                           "b3 h2 q33 d16 causal packed rope fwd+bwd", "h2 q33 d16 hook bwd",
+                           "b2 h4 g2 k100 d16 decode pages=8 rope t2", "h2 k50 q3 d16 decode bf16",
+                           "h2 q33 d16 dropout=0.2 t5 bf16 fwd+bwd",
+                           "h1 q1 k40 d16 shaw fwd", "h2 q40 k8 d16 rope fwd+bwd"}) {
+    EXPECT_GT(measure(parse_case(text), {.rounds = 1}).median_ms, 0) << text;
+  }
+}
+
+TEST(Measure, DecodeHasAShareOfTheBandwidth) {
+  EXPECT_GT(measure(parse_case("h2 k1000 d16 decode"), {.rounds = 1}).bandwidth_share, 0);
+  EXPECT_TRUE(std::isnan(measure(parse_case("h2 q16 d16"), {.rounds = 1}).bandwidth_share));
+}
+
+TEST(Measure, TheInstructionSetGoesBack) {
+  const simd::Set before = simd::chosen();
+  {
+    const UsingSet use(parse_case("isa=scalar"));
+    EXPECT_EQ(simd::chosen(), simd::Set::kScalar);
+  }
+  EXPECT_EQ(simd::chosen(), before);
+  measure(parse_case("h1 q16 d16 isa=scalar"), {.rounds = 1});
+  EXPECT_EQ(simd::chosen(), before);
+}
+
+TEST(Measure, Median) {
+  EXPECT_EQ(median({3}), 3);
+  EXPECT_EQ(median({5, 1, 3}), 3);
+  EXPECT_EQ(median({4, 1, 2, 9}), 3);
+}
+
+TEST(Probe, MemoryMarkSeesWhatIsGoneAgain) {
+  const MemoryMark mark;
+  const size_t bytes = size_t{64} << 20;
+  { const std::vector<char> much(bytes, 1); }
+  if (mark.growth() == 0) GTEST_SKIP() << "this system does not tell";
+  EXPECT_GE(mark.growth(), bytes * 9 / 10);
+  const MemoryMark after;
+  EXPECT_LT(after.growth(), bytes / 2);
+}
+
+TEST(Probe, ReadingIsMeasured) {
+  const auto pool = make_executor(3);
+  EXPECT_GT(ReadProbe(1 << 20).measure(*pool), 0);
+  EXPECT_GT(ReadProbe(0).measure(*pool), 0);
+}
+
+TEST(Probe, PeakOfTwoThreadsIsMeasured) {
+  const auto pool = make_executor(2);
+  EXPECT_EQ(pool->threads(), 2);
+  EXPECT_GT(fma_peak(*pool, 0.001), 0);
+}
+
+}  // namespace
+}  // namespace locant::measure
