@@ -4,6 +4,12 @@
 # Labels say when a test runs: "default" in `./run test`; "long", "mutants", "fuzz" by their own commands.
 
 find_package(GTest QUIET)
+# For another machine none is installed; Debian's package has the source, too.
+if(NOT TARGET GTest::gtest_main AND CMAKE_CROSSCOMPILING AND EXISTS /usr/src/googletest/CMakeLists.txt)
+  set(BUILD_GMOCK OFF)
+  set(INSTALL_GTEST OFF)
+  add_subdirectory(/usr/src/googletest ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+endif()
 if(NOT TARGET GTest::gtest_main)
   message(FATAL_ERROR "The tests need GoogleTest (Debian: apt install libgtest-dev); "
     "without tests: -DLOCANT_BUILD_TESTS=OFF")

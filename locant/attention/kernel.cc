@@ -14,7 +14,7 @@
 namespace locant::attention {
 namespace {
 
-const KernelSet& kernel_set(bool bf16) {
+const KernelSet& kernel_set([[maybe_unused]] bool bf16) {
   switch (simd::chosen()) {
 #if defined(__x86_64__)
     case simd::Set::kAvx512Bf16:
@@ -23,6 +23,9 @@ const KernelSet& kernel_set(bool bf16) {
       return avx512::kKernelSet;
     case simd::Set::kAvx2:
       return avx2::kKernelSet;
+#elif defined(__aarch64__)
+    case simd::Set::kNeon:
+      return neon::kKernelSet;
 #endif
     default:
       return scalar::kKernelSet;

@@ -27,6 +27,9 @@ struct KernelSet {
 namespace scalar {
 extern const KernelSet kKernelSet;
 }
+namespace neon {
+extern const KernelSet kKernelSet;
+}
 namespace avx2 {
 extern const KernelSet kKernelSet;
 }

@@ -22,8 +22,11 @@ bool machine_has(Set set) {
              __builtin_cpu_supports("fma");
     case Set::kAvx512Bf16:
       return machine_has(Set::kAvx512) && __builtin_cpu_supports("avx512bf16");
+#elif defined(__aarch64__)
+    case Set::kNeon:  // part of the architecture
+      return true;
 #endif
-    default:  // not in this build yet
+    default:  // not in this build
       return false;
   }
 }

@@ -9,7 +9,7 @@ namespace locant::simd {
 #define LOCANT_DECLARE_PEAK(name)                                  \
   namespace peak_##name {                                          \
   float fma_rounds(int64_t rounds, float factor, float addend);    \
-  extern const int lanes;                                          \
+  extern const int lanes, chains;                                  \
   }
 LOCANT_DECLARE_PEAK(baseline)
 #ifdef LOCANT_PEAK_X86
@@ -19,6 +19,8 @@ namespace peak_avx512bf16 {
 float dot_rounds(int64_t rounds, float factor);
 extern const int lanes;
 }
+#elif defined(LOCANT_PEAK_ARM)
+LOCANT_DECLARE_PEAK(neon)
 #endif
 
 namespace {
@@ -44,16 +46,20 @@ double best_rate(double seconds, double operations, Rounds rounds_of) {
 
 double measure_fma_peak(Set set, double seconds) {
   auto* rounds_of = &peak_baseline::fma_rounds;
-  int lanes = peak_baseline::lanes;
+  int lanes = peak_baseline::lanes, chains = peak_baseline::chains;
 #ifdef LOCANT_PEAK_X86
   if (set == Set::kAvx2) rounds_of = &peak_avx2::fma_rounds, lanes = peak_avx2::lanes;
   if (set == Set::kAvx512 || set == Set::kAvx512Bf16) {
     rounds_of = &peak_avx512::fma_rounds, lanes = peak_avx512::lanes;
   }
+#elif defined(LOCANT_PEAK_ARM)
+  if (set == Set::kNeon) {
+    rounds_of = &peak_neon::fma_rounds, lanes = peak_neon::lanes, chains = peak_neon::chains;
+  }
 #else
   (void)set;
 #endif
-  return best_rate(seconds, 2.0 * 12 * lanes,
+  return best_rate(seconds, 2.0 * chains * lanes,
                    [&](int64_t rounds) { return rounds_of(rounds, 0.9999f, 1e-4f); });
 }
 

@@ -1,7 +1,8 @@
 // The vector vocabulary of one instruction set: a handful of types and functions over f32 and i32.
 // Include it only in files compiled for one set, which first define LOCANT_SIMD_AVX512BF16,
-// LOCANT_SIMD_AVX512, LOCANT_SIMD_AVX2 or LOCANT_SIMD_SCALAR. Everything lives in a namespace named after the set, so
-// that code of two sets never meets at link time; nothing of std:: is used for the same reason.
+// LOCANT_SIMD_AVX512, LOCANT_SIMD_AVX2, LOCANT_SIMD_NEON or LOCANT_SIMD_SCALAR. Everything lives in a
+// namespace named after the set, so that code of two sets never meets at link time; nothing of std::
+// is used for the same reason.
 //
 //   kLanes, Vec, IVec, Mask            floats in a vector; vectors of f32 and i32; a lane mask
 //   load store set zero iset iota      load_first / store_first touch only the first n lanes
@@ -33,6 +34,9 @@
 #elif defined(LOCANT_SIMD_AVX2)
 #define LOCANT_SIMD_NAMESPACE avx2
 #include "locant/simd/vec_avx2-inl.h"
+#elif defined(LOCANT_SIMD_NEON)
+#define LOCANT_SIMD_NAMESPACE neon
+#include "locant/simd/vec_neon-inl.h"
 #elif defined(LOCANT_SIMD_SCALAR)
 #define LOCANT_SIMD_NAMESPACE scalar
 #include "locant/simd/vec_scalar-inl.h"

@@ -129,6 +129,43 @@ std::vector<std::string> complaints_about_includes(const fs::path& root) {
   return found;
 }
 
+std::vector<std::string> complaints_about_instruction_set_code(const fs::path& root) {
+  static const std::regex kInclude(R"re(^\s*#\s*include\s*([<"])([^>"]+)[>"])re");
+  static const std::regex kLibrary(
+      R"re(\bstd::(?!(conditional_t|enable_if_t|is_same_v|remove_[a-z]+_t|size_t|u?int[0-9]+_t)\b))re");
+  static const std::regex kCompilersBf16(R"re(\b(__bf16|bfloat16\w*|v(create|dup|get|ld1|mov|set)\w*_bf16)\b)re");
+  static const std::set<std::string> kHeaders = {"cstddef", "cstdint", "cstring", "type_traits",
+                                                 "immintrin.h", "arm_neon.h"};
+  std::vector<std::string> found;
+  std::set<fs::path> seen;
+  std::vector<fs::path> waiting;
+  for (const fs::path& file : files_below(root / "locant")) {
+    const std::string name = file.filename().string();
+    if (name.size() > 6 && name.rfind("-inl.h") == name.size() - 6) waiting.push_back(file);
+  }
+  while (!waiting.empty()) {
+    const fs::path file = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(file).second) continue;
+    each_line(content_of(file), [&](int number, const std::string& line) {
+      const std::string code = line.substr(0, line.find("//"));
+      std::smatch match;
+      if (std::regex_search(code, match, kInclude)) {
+        const std::string included = match.str(2);
+        if (match.str(1) == "\"" && fs::exists(root / included)) waiting.push_back(root / included);
+        if (match.str(1) == "<" && kHeaders.count(included) == 0) {
+          found.push_back(complaint(root, file, number, included + ": in code compiled for one set"));
+        }
+      } else if (code.find("std::") != std::string::npos && std::regex_search(code, kLibrary)) {
+        found.push_back(complaint(root, file, number, "std:: in code compiled for one set"));
+      } else if (code.find("bf") != std::string::npos && std::regex_search(code, kCompilersBf16)) {
+        found.push_back(complaint(root, file, number, "the compiler's bf16"));
+      }
+    });
+  }
+  return found;
+}
+
 std::vector<std::string> complaints_about_words(const fs::path& root) {
   // Brackets keep these patterns from finding themselves.
   static const std::regex kMachinePath(R"((^|[^A-Za-z0-9_.}/-])/(h[o]me|r[o]ot|U[s]ers|w[o]rk|f[a]rm)/)");

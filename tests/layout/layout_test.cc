@@ -60,6 +60,11 @@ TEST(Layout, DependenciesPointOneWay) {
   EXPECT_TRUE(found.empty()) << joined(found);
 }
 
+TEST(Layout, NoLibraryCodeIsCompiledForOneInstructionSet) {
+  const auto found = complaints_about_instruction_set_code(LOCANT_SOURCE_DIR);
+  EXPECT_TRUE(found.empty()) << joined(found);
+}
+
 TEST(Layout, NoForeignWords) {
   const auto found = complaints_about_words(LOCANT_SOURCE_DIR);
   EXPECT_TRUE(found.empty()) << joined(found);
@@ -99,6 +104,20 @@ TEST_F(BrokenTree, InstructionSetsStayInSimd) {
   EXPECT_TRUE(is_refused("locant/attention/a-inl.h", "#include <immintrin.h>"));
   EXPECT_TRUE(is_refused("locant/base/a.cc", "#include <arm_neon.h>"));
   EXPECT_TRUE(is_refused("locant/train/a.cc", "#include <immintrin.h>"));
+}
+
+TEST_F(BrokenTree, LibraryCodeForOneInstructionSetIsSeen) {
+  const auto complaints_of = [&](const std::string& path, const std::string& line) {
+    write(path, line + "\n");
+    return complaints_about_instruction_set_code(root_).size();
+  };
+  EXPECT_EQ(complaints_of("locant/simd/a-inl.h", "float x = std::max(1.0f, y);"), 1u);
+  EXPECT_EQ(complaints_of("locant/simd/a-inl.h", "#include <algorithm>"), 1u);
+  EXPECT_EQ(complaints_of("locant/simd/a-inl.h", "auto one = vdupq_n_bf16(1);"), 1u);
+  EXPECT_EQ(complaints_of("locant/simd/a-inl.h", "std::conditional_t<true, int, float> x;  // std::max"), 0u);
+  // What it includes is compiled with it; other files are not.
+  EXPECT_EQ(complaints_of("locant/base/b.h", "inline float f() { return std::max(1.0f, 2.0f); }"), 0u);
+  EXPECT_EQ(complaints_of("locant/simd/a-inl.h", "#include \"locant/base/b.h\""), 1u);
 }
 
 TEST_F(BrokenTree, RelativeIncludesAndUnknownFoldersAreRefused) {
