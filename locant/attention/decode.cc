@@ -14,7 +14,7 @@
 namespace locant::attention {
 namespace {
 
-const DecodeSet& decode_set(bool pairs) {
+const DecodeSet& decode_set([[maybe_unused]] bool pairs) {
   switch (simd::chosen()) {
 #if defined(__x86_64__)
     case simd::Set::kAvx512Bf16:
@@ -23,6 +23,9 @@ const DecodeSet& decode_set(bool pairs) {
       return avx512::kDecodeSet;
     case simd::Set::kAvx2:
       return avx2::kDecodeSet;
+#elif defined(__aarch64__)
+    case simd::Set::kNeon:
+      return neon::kDecodeSet;
 #endif
     default:
       return scalar::kDecodeSet;

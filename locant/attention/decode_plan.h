@@ -135,6 +135,9 @@ struct DecodeSet {
 namespace scalar {
 extern const DecodeSet kDecodeSet;
 }
+namespace neon {
+extern const DecodeSet kDecodeSet;
+}
 namespace avx2 {
 extern const DecodeSet kDecodeSet;
 }
