@@ -172,7 +172,9 @@ inline void cut_keys(const Plan& plan, bool backward, KeyStore& store, Cutter& c
   store.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.bf16 ||
                  (backward && plan.D % kLanes != 0);
   store.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.bf16;
-  store.keep_k = backward && (!kPairs || plan.key_rows.on);
+  // Forward, only pairs of keys and queries that multiply their rows one by one come back to them.
+  const bool by_pair = plan.key_rows.on && !plan.key_rows.panel;
+  store.keep_k = by_pair || (backward && (!kPairs || plan.key_rows.on));
   store.keep_v = !kPairs;
   store.packed = cutter.template cut<uint8_t>(tiles);
   store.kt = cutter.template cut<float>(chunk * units(plan.D));

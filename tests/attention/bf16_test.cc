@@ -52,6 +52,7 @@ Results<double> run_bf16(const Call<double>& call, int threads) {
   in.v = call.rows(v.data(), s.hk, s.k, s.dv);
   in.number_per_key = like.number_per_key;
   in.q_positions = like.q_positions, in.k_positions = like.k_positions;
+  in.cu_seqlens_q = like.cu_seqlens_q, in.cu_seqlens_k = like.cu_seqlens_k;
   const attention::Outputs<Bf16> to{call.rows(out.data(), s.h, s.q, s.dv), r.outputs(single).lse};
   attention::Workspace workspace;
   attention::forward(in, single.terms, call.run_options(), to, workspace, pool);
@@ -112,6 +113,22 @@ TEST(Bf16, IsNearTheTwinOverManyTiles) {
         seed % 2 ? oracle::Rng(seed).bits() & kAllTerms : kSingleTerms[seed / 2 % 7];
     const unsigned dropout = seed % 3 ? 0u : unsigned(kDropout);
     if (!is_close(random_call(seed, terms | dropout, {2, 2, 300, 136}))) return;
+  }
+}
+
+TEST(Bf16, IsNearTheTwinWithVeryManyRows) {
+  is_close(random_call_of_many_rows(1, kNone));
+  is_close(random_call_of_many_rows(2, kRotation));
+}
+
+TEST(Bf16, IsNearTheTwinForPackedSequences) {
+  for (uint64_t seed = 3000; seed < 3060; ++seed) {
+    const unsigned terms =
+        seed % 2 ? oracle::Rng(seed).bits() & kAllTerms : kSingleTerms[seed / 2 % 7];
+    Call<double> call = random_call(seed, terms, {1, 2, 150, 40});
+    call.q_starts = {0, call.shape.q / 3, call.shape.q};
+    call.k_starts = {0, call.shape.k / 2, call.shape.k};
+    if (!is_close(call)) return;
   }
 }
 

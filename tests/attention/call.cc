@@ -230,6 +230,25 @@ Call<double> random_like(const Call<double>& like, uint64_t seed) {
   return call;
 }
 
+Call<double> random_call_of_many_rows(uint64_t seed, unsigned more_terms) {
+  Call<double> call;
+  call.shape.q = call.shape.k = 135;
+  call.shape.d = 6, call.shape.dv = 3;
+  call.term_bits = more_terms;
+  call = random_like(call, seed);
+  const int step = 64;
+  for (int t = 0; t < call.shape.k; ++t) call.k_positions.push_back(t * step);
+  call.q_positions = call.k_positions;
+  IndexMap index;
+  index.first = -step * call.shape.k;
+  for (int32_t n = 0; n < 2 * step * call.shape.k; ++n) index.rows.push_back(n);
+  oracle::Rng rng(seed);
+  const int rows = static_cast<int>(index.rows.size());
+  call.terms.query_rows = {true, index, random_table(rng, 1, rows, call.shape.d, 0.5)};
+  call.terms.key_rows = {true, index, random_table(rng, 1, rows, call.shape.d, 0.5)};
+  return call;
+}
+
 // Appends from[begin, begin + count).
 void append(std::vector<double>& to, const std::vector<double>& from, int64_t begin,
             int64_t count) {

@@ -46,6 +46,13 @@ TEST(Kernel, IsTheTwinOverManyTiles) {
   }
 }
 
+// Tables of more rows than are multiplied in advance; keys as they are, and turned.
+TEST(Kernel, IsTheTwinWithVeryManyRows) {
+  for (unsigned terms : {unsigned(kNone), unsigned(kRotation)}) {
+    if (!is_twin(rounded(random_call_of_many_rows(1, terms)))) return;
+  }
+}
+
 // Sizes around every tile and vector edge.
 TEST(Kernel, IsTheTwinAtTheEdges) {
   for (int length : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 193}) {
