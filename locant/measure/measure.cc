@@ -55,7 +55,7 @@ class Subject {
   double bandwidth() {
     if (!case_.decode) return 0;
     if (!read_probe_) read_probe_ = std::make_unique<ReadProbe>(size_t(case_.bytes()));
-    return 1e9 * read_probe_->measure(*executor_);
+    return 1e9 * read_probe_->measure(*executor_, executor_->threads() == 1 ? clock_ : Clock::kWall);
   }
   double first_seconds() const { return first_seconds_; }
   double extra_mb() const { return double(extra_bytes_) / 1e6; }

@@ -20,11 +20,11 @@ double seconds(Clock clock);
 double fma_peak(Executor& executor, double seconds = 0.02, bool bf16 = false);
 
 // How fast this machine reads memory, in GB/s of all threads of an executor together: the best of
-// some passes over as many bytes as are asked for, in ascending order, by the clock.
+// some passes over as many bytes as are asked for, in ascending order. kOwn: one thread only.
 class ReadProbe {
  public:
   explicit ReadProbe(size_t bytes);
-  double measure(Executor& executor) const;
+  double measure(Executor& executor, Clock clock = Clock::kWall) const;
 
  private:
   std::vector<uint64_t> numbers_;

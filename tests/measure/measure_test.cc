@@ -79,6 +79,7 @@ TEST(Probe, ReadingIsMeasured) {
   const auto pool = make_executor(3);
   EXPECT_GT(ReadProbe(1 << 20).measure(*pool), 0);
   EXPECT_GT(ReadProbe(0).measure(*pool), 0);
+  EXPECT_GT(ReadProbe(1 << 20).measure(*make_executor(1), Clock::kOwn), 0);
 }
 
 TEST(Probe, PeakOfTwoThreadsIsMeasured) {
