@@ -8,6 +8,8 @@ both sides. Batch 1, 8 heads of 64 unless the line says otherwise.
   ./run bench pytorch                      all of it, with one and two threads: about an hour
   ./run bench pytorch --only learned       what has "learned" in its name (a regular expression)
   ./run bench pytorch --smoke              every line once at an eighth of the length: does it run?
+
+Leave the machine alone: where other programs take a core, the threads of PyTorch wait for each other.
 """
 
 import argparse
