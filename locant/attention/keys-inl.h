@@ -214,6 +214,18 @@ inline bool hidden(const Plan& plan, int64_t b, int64_t h, int64_t j) {
          plan.key_numbers_of(b, h)[j] == kMasked;
 }
 
+// The positions that some query of sequence b may see: other keys may hold anything, and their rows
+// are left out of what is copied. A pair of keys has always two.
+inline Range seen_positions(const Plan& plan, int64_t b) {
+  const TileSpan* q = plan.q_places.spans(b);
+  Range seen{INT32_MAX, 0};
+  for (int64_t qt = 0; qt < plan.q_places.tiles_of(b); ++qt) {
+    seen.first = at_most(seen.first, q[qt].min - plan.left);
+    seen.last = at_least(seen.last, q[qt].max + plan.right + 1);
+  }
+  return seen;
+}
+
 // Makes the store one of (b, h) and this chunk.
 inline void open_store(const Plan& plan, KeyStore& store, int64_t b, int64_t h, int64_t chunk) {
   const bool by_head = plan.hidden_by_head || plan.key_rows.on;
@@ -233,11 +245,16 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
   store.packed[slot] = 1;
   const int64_t hk = h / plan.group, j0 = kt * kTile;
   const int64_t keys = at_most(kTile, plan.keys(b) - j0);
+  const Range seen = store.copy_k || store.copy_v ? seen_positions(plan, b) : Range{0, 0};
+  const int32_t* position = plan.k_places.positions(b) + j0;
+  const auto left_out = [&](int64_t j) {
+    return j >= keys || position[j] < seen.first || position[j] >= seen.last || hidden(plan, b, h, j0 + j);
+  };
   if (store.copy_k) {
     float* rows = store.k + (store.keep_k ? slot : 0) * kTile * plan.width;
     for (int64_t j = 0; j < kTile; ++j) {
       float* row = rows + j * plan.width;
-      if (j >= keys || hidden(plan, b, h, j0 + j)) {
+      if (left_out(j)) {
         clear(row, plan.width);
         continue;
       }
@@ -252,7 +269,7 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
     float* rows = store.v + (store.keep_v ? slot : 0) * kTile * plan.value_width;
     for (int64_t j = 0; j < kTile; ++j) {
       float* row = rows + j * plan.value_width;
-      if (j >= keys || hidden(plan, b, h, j0 + j)) {
+      if (left_out(j)) {
         clear(row, plan.value_width);
       } else {
         read_row(plan.v, b, hk, j0 + j, plan.Dv, row, plan.value_width);

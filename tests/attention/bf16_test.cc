@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <tuple>
 
@@ -129,6 +130,33 @@ TEST(Bf16, IsNearTheTwinForPackedSequences) {
     call.q_starts = {0, call.shape.q / 3, call.shape.q};
     call.k_starts = {0, call.shape.k / 2, call.shape.k};
     if (!is_close(call)) return;
+  }
+}
+
+// A cache that is not filled: what stands behind the last query is never looked at, although a product
+// takes keys two at a time.
+TEST(Bf16, NanBehindTheLastQueryDoesNotSpread) {
+  for (int filled : {1, 2, 5, 17, 32, 33, 64, 71}) {
+    for (unsigned terms : {unsigned(kNone), unsigned(kAllTerms)}) {
+      Call<double> clean;
+      clean.shape.h = 2, clean.shape.q = filled, clean.shape.k = 100;
+      clean.shape.d = clean.shape.dv = 20;
+      clean.term_bits = terms;
+      clean = rounded_to_bf16(random_like(clean, uint64_t(filled)));
+      clean.options.causal = true;
+      for (int t = 0; t < filled; ++t) clean.q_positions.push_back(t);
+      for (int t = 0; t < 100; ++t) clean.k_positions.push_back(t);
+      Call<double> dirty = clean;
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      for (size_t n = size_t(filled) * 20; n < dirty.k.size(); ++n) dirty.k[n] = dirty.v[n] = nan;
+      for (simd::Set set : simd::available()) {
+        SCOPED_TRACE(std::string(simd::name(set)) + ", " + std::to_string(filled) + " filled");
+        const Using use(set);
+        each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; },
+                    run_bf16(clean, 1), run_bf16(dirty, 1));
+      }
+      if (testing::Test::HasFailure()) return;
+    }
   }
 }
 
