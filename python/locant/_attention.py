@@ -1,0 +1,297 @@
+"""`attention`: the call that everything else in this package leads to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _composed, _ops
+from .position.scheme import Call, Scheme
+from .position.terms import Terms
+
+_NATIVE = (torch.float32, torch.float64, torch.bfloat16)
+_FLOATING = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+_CAST = (torch.float32, torch.bfloat16, torch.float16)  # what autocast casts
+_NO_TERMS: tuple[Any, ...] = (None,) * 13
+
+Positions = Tensor | tuple[Tensor, Tensor]
+Window = int | tuple[int, int]
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    position: Scheme | Terms | None = None,
+    *,
+    causal: bool = False,
+    window: Window | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+    key_padding_mask: Tensor | None = None,
+    positions: Positions | None = None,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    return_lse: bool = False,
+) -> Any:
+    """Attention with positions: softmax(scale q.k + what the scheme adds) v, in linear memory.
+
+    q: [B, H, Q, D]. k: [B, Hk, K, D], Hk divides H (grouped queries). v: [B, Hk, K, Dv]. Any
+    strides with the last one 1; float32, float64, bfloat16 or float16, all alike.
+    position: a module of `locant.position` (or `Terms`), or None. Its tables are kept in float32
+    (float64 with float64 inputs), under autocast too, and get gradients of their own shape.
+    causal: key position at most query position. window: (left, right), kept distances in positions,
+    -1 for no limit; an int w means causal with w keys including the query's own.
+    scale: of the products, default 1/sqrt(D). softcap c: c tanh(score / c).
+    dropout: part of the probabilities that is dropped, the others divided by 1 - dropout; always,
+    as in SDPA: give 0 in evaluation. The mask comes from PyTorch's generator and needs no memory.
+    key_padding_mask: [B, K] bool, True for keys to ignore (as torch.nn.MultiheadAttention has it),
+    or floating, [B, K] or [B or 1, H or 1, K]: added to the scores of a key, with a gradient.
+    positions: int64 [L] or [B or 1, L] for both sides, or a pair (of q, of k). Default: keys at
+    0 ... K-1, queries at K-Q ... K-1 (from 0 when Q > K).
+    cu_seqlens_q, cu_seqlens_k: integers [S + 1], the bounds of S sequences packed one after the
+    other in a batch of 1. Each sees itself alone, and default positions start again in it.
+    Returns out [B, H, Q, Dv], and with return_lse also the log-sum-exp of the scores [B, H, Q],
+    which has no gradient. A query that sees no key gives zeros and an lse of -inf.
+
+    First derivatives only. Results do not depend on the number of threads, to the last bit.
+    Errors: TypeError for types, ValueError for shapes, strides, options and positions.
+    On other devices than CPUs the same is composed of PyTorch's operators, in quadratic memory,
+    with a warning once.
+    """
+    arguments, dtype, dense = _arguments(
+        q, k, v, position, causal, window, scale, softcap, dropout, key_padding_mask,
+        positions, cu_seqlens_q, cu_seqlens_k,
+    )  # fmt: skip
+    if arguments[0].device.type != "cpu":
+        out, lse = _composed.run(_ops.Arguments(*arguments), dense)
+    else:
+        try:
+            out, lse = _ops.run(arguments)
+        except (RuntimeError, ValueError):
+            if not torch.compiler.is_compiling():
+                _explain(*arguments[:3])
+            raise
+    if out.dtype != dtype:
+        out = out.to(dtype)
+    return (out, lse.detach()) if return_lse else out
+
+
+def composed_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    position: Scheme | Terms | None = None,
+    *,
+    causal: bool = False,
+    window: Window | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+    key_padding_mask: Tensor | None = None,
+    positions: Positions | None = None,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    return_lse: bool = False,
+) -> Any:
+    """`attention`, composed of PyTorch's operators: any device, any derivative, Q x K memory.
+
+    Arguments, results and errors as there; here the log-sum-exp has a gradient too.
+    """
+    arguments, dtype, dense = _arguments(
+        q, k, v, position, causal, window, scale, softcap, dropout, key_padding_mask,
+        positions, cu_seqlens_q, cu_seqlens_k,
+    )  # fmt: skip
+    _explain(*arguments[:3])
+    out, lse = _composed.composed(_ops.Arguments(*arguments), dense)
+    out = out.to(dtype)
+    return (out, lse) if return_lse else out
+
+
+def _arguments(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    position: Scheme | Terms | None,
+    causal: bool,
+    window: Window | None,
+    scale: float | None,
+    softcap: float | None,
+    dropout: float,
+    key_padding_mask: Tensor | None,
+    positions: Positions | None,
+    cu_seqlens_q: Tensor | None,
+    cu_seqlens_k: Tensor | None,
+) -> tuple[tuple[Any, ...], torch.dtype, Any]:
+    """The operators' arguments, the type of the result, and a scheme's dense form."""
+    if not isinstance(q, Tensor):
+        _check_types(q, k, v)
+    left = right = -1
+    if window is not None:
+        if isinstance(window, int):
+            if window < 1:
+                raise ValueError(f"attention: window must be 1 or more keys, got {window}")
+            causal, left, right = True, window - 1, 0
+        else:
+            left, right = window
+    if torch.is_autocast_enabled("cpu") and q.dtype in _CAST and q.device.type == "cpu":
+        dtype = torch.get_autocast_dtype("cpu")
+        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+    dtype = q.dtype
+    if dtype not in _NATIVE and q.device.type == "cpu":
+        _check_types(q, k, v)
+        q, k, v = q.float(), k.float(), v.float()
+
+    number_per_key = q_positions = k_positions = None
+    if key_padding_mask is not None:
+        number_per_key = _number_per_key(key_padding_mask, q)
+    if positions is not None:
+        q_positions, k_positions = _pair(positions)
+    if cu_seqlens_q is not None or cu_seqlens_k is not None:
+        if cu_seqlens_q is None or cu_seqlens_k is None:
+            raise ValueError("attention: give cu_seqlens_q and cu_seqlens_k, or neither")
+        cu_seqlens_q, cu_seqlens_k = _whole(cu_seqlens_q), _whole(cu_seqlens_k)
+    if scale is None:
+        scale = q.shape[-1] ** -0.5 if q.dim() and q.shape[-1] else 1.0
+
+    flat, scaled = _NO_TERMS, 0
+    scheme, width, layer, dense = "", 1, 0, None
+    if position is not None:
+        if isinstance(position, Terms):
+            terms = position
+        else:
+            if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
+                _explain(q, k, v)
+            call = Call(
+                q.shape[2],
+                k.shape[2],
+                q.shape[1],
+                q.shape[3],
+                v.shape[3],
+                causal,
+                (left, right),
+                q_positions,
+                k_positions,
+                q.device,
+                cu_seqlens_q,
+                cu_seqlens_k,
+            )
+            device = q.device.type
+            if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+                with torch.autocast(device, enabled=False):
+                    terms = position(call)
+            else:
+                terms = position(call)
+        flat, scaled = _flatten(terms, _ops.real(dtype))
+        scale = scale * terms.scale_factor
+        if terms.scheme is not None:
+            scheme, _, width, layer, dense = terms.scheme
+    seed = None
+    if dropout:
+        # From PyTorch's own generator: manual_seed and activation checkpointing repeat it.
+        seed = torch.randint(2**63 - 1, (1,))
+    return (
+        q, k, v, number_per_key, q_positions, k_positions, cu_seqlens_q, cu_seqlens_k, *flat, seed,
+        scheme, width, layer, scaled, causal, left, right, scale, softcap or 0.0, dropout,
+    ), dtype, dense  # fmt: skip
+
+
+def _pair(positions: Positions) -> tuple[Tensor, Tensor]:
+    both = positions if isinstance(positions, (tuple, list)) else (positions, positions)
+    if len(both) != 2:
+        raise ValueError(f"attention: positions must be one tensor or a pair, got {len(both)}")
+    q_positions, k_positions = (_whole(p) for p in both)
+    if q_positions.dim() == 1:
+        q_positions = q_positions[None]
+    if k_positions.dim() == 1:
+        k_positions = k_positions[None]
+    return q_positions, k_positions
+
+
+def _whole(positions: Tensor) -> Tensor:
+    if positions.dtype == torch.int64:
+        return positions
+    if positions.is_floating_point() or positions.dtype == torch.bool:
+        raise TypeError(
+            f"attention: positions and cu_seqlens must be integers, got {positions.dtype}"
+        )
+    return positions.to(torch.int64)
+
+
+def _number_per_key(mask: Tensor, q: Tensor) -> Tensor:
+    """[B or 1, H or 1, K] in the type of the tables."""
+    dtype = _ops.real(q.dtype)
+    if mask.dtype == torch.bool:
+        numbers = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+        mask = numbers.masked_fill(mask, float("-inf"))
+    elif not mask.is_floating_point():
+        raise TypeError(
+            f"attention: key_padding_mask must be bool (True: ignored) or floating (added), got "
+            f"{mask.dtype}"
+        )
+    mask = mask.to(dtype)
+    return mask[:, None] if mask.dim() == 2 else mask
+
+
+def _flatten(terms: Terms, dtype: torch.dtype) -> tuple[tuple[Any, ...], int]:
+    """The operators' thirteen term tensors, in the tables' type, and the bits of `scaled`."""
+    number, query, key, value = terms.number, terms.query_rows, terms.key_rows, terms.value_rows
+    content = terms.content_bias
+    scaled = 0
+    flat: list[Any] = [None] * 13
+    if number is not None:
+        flat[0] = number.table.to(dtype)
+        if number.left is not None:
+            flat[1] = number.left.to(dtype)
+        if number.right is not None:
+            flat[2] = number.right.to(dtype)
+        flat[3] = number.index
+        scaled |= int(number.scaled)
+    if query is not None:
+        flat[4], flat[5] = query.rows.to(dtype), query.index
+        scaled |= 2 * int(query.scaled)
+    if key is not None:
+        flat[6], flat[7] = key.rows.to(dtype), key.index
+        scaled |= 4 * int(key.scaled)
+    if value is not None:
+        flat[8], flat[9] = value.rows.to(dtype), value.index
+    if content is not None:
+        flat[10] = content.to(dtype)
+    flat[11] = terms.rotation
+    if terms.scheme is not None:
+        flat[12] = terms.scheme.parameters
+    return tuple(flat), scaled
+
+
+def _check_types(q: Any, k: Any, v: Any) -> None:
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"attention: {name} must be a tensor, got {type(tensor).__name__}")
+        if tensor.dtype not in _FLOATING:
+            raise TypeError(
+                f"attention: {name} must be float32, float64, bfloat16 or float16, got "
+                f"{tensor.dtype}"
+            )
+    for name, tensor in (("k", k), ("v", v)):
+        if tensor.dtype != q.dtype:
+            raise TypeError(
+                f"attention: {name} must have the dtype of q, {q.dtype}, got {tensor.dtype}"
+            )
+        if tensor.device != q.device:
+            raise ValueError(
+                f"attention: {name} must be on the device of q, {q.device}, got {tensor.device}"
+            )
+
+
+def _explain(q: Any, k: Any, v: Any) -> None:
+    """Raises what is wrong with the types and ranks of a call that failed."""
+    _check_types(q, k, v)
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.dim() != 4:
+            raise ValueError(
+                f"attention: {name} must be [batch, heads, length, size], got {tensor.dim()} "
+                "dimensions"
+            )

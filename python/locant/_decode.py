@@ -1,0 +1,214 @@
+"""Decoding: a few new queries over a cache of keys and values, at the speed of memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _ops
+from ._attention import Window, _flatten, _number_per_key, _whole
+from .position.scheme import Call, Scheme
+from .position.terms import Terms
+
+_FOLLOWS_LENGTH = 4  # place in a rotation's head
+
+
+def _lowered(position: Scheme | Terms | None, call: Call) -> Terms:
+    if position is None:
+        return Terms()
+    return position if isinstance(position, Terms) else position(call)
+
+
+class KVCache:
+    """Keys and values of a batch of sequences, which grow token by token.
+
+    In one piece a sequence, k [batch, heads, capacity, head_size] and v [.., value_size]; with
+    page_size in pages, k [pages, heads, page_size, head_size], taken from a pool as sequences grow.
+    position: the scheme of the layer. Keys are stored turned by its rotation, so that a step turns
+    its queries alone (except where frequencies follow the length: then they are turned when read).
+    lengths: int64 [batch], tokens held. float32, bfloat16 or float64, on the CPU; no gradients.
+    """
+
+    def __init__(
+        self,
+        batch: int,
+        heads: int,
+        capacity: int,
+        head_size: int,
+        value_size: int | None = None,
+        *,
+        position: Scheme | Terms | None = None,
+        page_size: int | None = None,
+        pages: int | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        if dtype not in (torch.float32, torch.bfloat16, torch.float64):
+            raise TypeError(f"KVCache: dtype must be float32, bfloat16 or float64, got {dtype}")
+        if min(batch, heads, capacity, head_size) < 1:
+            raise ValueError(
+                "KVCache: batch, heads, capacity and head_size must be 1 or more, got "
+                f"{batch}, {heads}, {capacity}, {head_size}"
+            )
+        if page_size is not None and page_size < 1:
+            raise ValueError(f"KVCache: page_size must be 1 or more, got {page_size}")
+        value_size = value_size or head_size
+        self.capacity, self.page_size = capacity, page_size
+        self.position = position
+        self.lengths = torch.zeros(batch, dtype=torch.int64)
+        self.block_table: Tensor | None = None
+        shape = (batch, heads, capacity)
+        if page_size is not None:
+            blocks = -(-capacity // page_size)
+            pages = batch * blocks if pages is None else pages
+            shape = (pages, heads, page_size)
+            self.block_table = torch.full((batch, blocks), -1, dtype=torch.int32)
+            self._free = list(range(pages - 1, -1, -1))
+        self.k = torch.empty(*shape, head_size, dtype=dtype)
+        self.v = torch.empty(*shape, value_size, dtype=dtype)
+        # One for all steps (xPos centres its scales): that of the longest sequence.
+        self.rotation = self.rotation_at(capacity)
+        self.keys_turned = self.rotation is None or not bool(self.rotation[_FOLLOWS_LENGTH])
+
+    def rotation_at(self, length: int) -> Tensor | None:
+        """The scheme's rotation for sequences of a length."""
+        call = Call(1, length, 1, self.k.shape[3], self.v.shape[3], causal=True)
+        return _lowered(self.position, call).rotation
+
+    def append(
+        self,
+        k: Tensor,
+        v: Tensor,
+        *,
+        positions: Tensor | None = None,
+        counts: Tensor | None = None,
+    ) -> None:
+        """Stores new tokens: k [batch, heads, n, head_size], not turned, and v.
+
+        positions: int64 [n] or [batch, n], default: behind those held. counts: int64 [batch], so
+        many of the n belong to a sequence (the others are padding); default: all.
+        ValueError past the capacity or when the pool has no page left; nothing is stored then.
+        """
+        if positions is not None:
+            positions = _whole(positions)
+            positions = positions[None] if positions.dim() == 1 else positions
+        counts = None if counts is None else _whole(counts)
+        if self.block_table is not None:
+            self._take_pages(k.shape[2], counts)
+        torch.ops.locant.cache_append(
+            self.k,
+            self.v,
+            self.lengths,
+            self.block_table,
+            k.detach(),
+            v.detach(),
+            positions,
+            counts,
+            self.rotation,
+            self.keys_turned,
+        )
+
+    def _take_pages(self, tokens: int, counts: Tensor | None) -> None:
+        table, size = self.block_table, self.page_size
+        assert table is not None and size is not None
+        added = torch.full_like(self.lengths, tokens) if counts is None else counts
+        after = (self.lengths + added).clamp(max=self.capacity)
+        wanted = [
+            (b, n)
+            for b, length in enumerate(after.tolist())
+            for n in range(-(-length // size))
+            if int(table[b, n]) < 0
+        ]
+        if len(wanted) > len(self._free):
+            raise ValueError(
+                f"KVCache: the pool has {len(self._free)} pages left, {len(wanted)} are needed"
+            )
+        for b, n in wanted:
+            table[b, n] = self._free.pop()
+
+    def reset(self, sequence: int | None = None) -> None:
+        """Forgets one sequence, or all; pages go back to the pool."""
+        which = range(len(self.lengths)) if sequence is None else [sequence]
+        for b in which:
+            self.lengths[b] = 0
+            if self.block_table is not None:
+                self._free += [int(p) for p in self.block_table[b] if p >= 0]
+                self.block_table[b] = -1
+
+
+def decode(
+    q: Tensor,
+    cache: KVCache,
+    *,
+    causal: bool = True,
+    window: Window | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    key_padding_mask: Tensor | None = None,
+    positions: Tensor | tuple[Tensor, Tensor] | None = None,
+    return_lse: bool = False,
+) -> Any:
+    """Attention of new queries q [B, H, Q, D] over a cache that already holds their own tokens.
+
+    The position scheme is the cache's. Queries stand at the end of their sequence, query i of
+    sequence b at lengths[b] - Q + i, unless `positions` (int64 [Q] or [B, Q]) says otherwise; a
+    pair also gives those of the keys, [B or 1, capacity], where tokens have moved.
+    key_padding_mask: [B, capacity], as in `attention`. Other arguments as there; no gradients.
+    Returns out [B, H, Q, Dv], and with return_lse the log-sum-exp. Made for up to about 16 queries.
+    """
+    left = right = -1
+    if isinstance(window, int):
+        if window < 1:
+            raise ValueError(f"decode: window must be 1 or more keys, got {window}")
+        causal, left, right = True, window - 1, 0
+    elif window is not None:
+        left, right = window
+    if q.dim() != 4:
+        raise ValueError(
+            f"decode: q must be [batch, heads, length, size], got {q.dim()} dimensions"
+        )
+    if q.dtype != cache.k.dtype:
+        raise TypeError(f"decode: q must have the cache's dtype, {cache.k.dtype}, got {q.dtype}")
+    longest = int(cache.lengths.max())
+    q_positions = k_positions = None
+    if positions is not None:
+        pair = positions if isinstance(positions, (tuple, list)) else (positions, None)
+        q_positions = _whole(pair[0])
+        q_positions = q_positions[None] if q_positions.dim() == 1 else q_positions
+        if pair[1] is not None:
+            k_positions = _whole(pair[1])
+            k_positions = k_positions[None] if k_positions.dim() == 1 else k_positions
+    heads, head_size, value_size = q.shape[1], q.shape[3], cache.v.shape[3]
+    everything = torch.arange(max(longest, 1))[None]
+    call = Call(
+        longest,
+        longest,
+        heads,
+        head_size,
+        value_size,
+        causal,
+        (left, right),
+        everything if q_positions is None else q_positions,
+        everything if k_positions is None else k_positions,
+        q.device,
+    )
+    terms = _lowered(cache.position, call)
+    flat, scaled = _flatten(terms, _ops.real(q.dtype))
+    if terms.rotation is not None:
+        turn = cache.rotation
+        if not cache.keys_turned:  # frequencies by the length of each sequence
+            rows = [cache.rotation_at(max(int(n), 1)) for n in cache.lengths]
+            turn = torch.stack([row for row in rows if row is not None])
+        flat = (*flat[:11], turn, flat[12])
+    factor = (head_size**-0.5 if scale is None else scale) * terms.scale_factor
+    mask = None if key_padding_mask is None else _number_per_key(key_padding_mask, q)
+    scheme, width, layer = "", 1, 0
+    if terms.scheme is not None:
+        scheme, _, width, layer, _ = terms.scheme
+    out, lse = torch.ops.locant.decode(
+        q.detach(), cache.k, cache.v, cache.lengths, cache.block_table, mask, q_positions,
+        k_positions, *(None if t is None else t.detach() for t in flat), scheme, width, layer,
+        scaled, causal, left, right, factor, softcap or 0.0, cache.keys_turned,
+    )  # fmt: skip
+    return (out, lse) if return_lse else out

@@ -1,0 +1,60 @@
+"""Learned absolute positions (BERT, arXiv 1810.04805; GPT-2, RoBERTa, OPT)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .built_in import BuiltIn, InvalidScheme, specification_of
+from .scheme import Call
+from .terms import Terms
+
+
+class Learned(BuiltIn):
+    """A learned row for each position, added to the embeddings by `embed`.
+
+    width: of the embeddings; rows: of the table. first_row: row of position 0 (2 in RoBERTa and
+    OPT). beyond: "error" past the table, or "repeat" its last row. deviation: of the initial rows.
+    Parameter: position_embeddings.weight [rows, width].
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        rows: int = 512,
+        first_row: int = 0,
+        beyond: str = "error",
+        deviation: float = 0.02,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        options = {"rows": rows, "first_row": first_row, "beyond": beyond, "deviation": deviation}
+        super().__init__(
+            specification_of("learned", options), width=width, device=device, dtype=dtype
+        )
+        self.rows, self.first_row, self.beyond = rows, first_row, beyond
+
+    def terms(self, call: Call) -> Terms:
+        """No terms."""
+        del call
+        return Terms()
+
+    def embed(self, positions: Tensor) -> Tensor:
+        """Rows [..., width] at int64 positions [...].
+
+        A position outside the table is a ValueError naming both lengths (beyond="error").
+        """
+        end = self.rows - self.first_row
+        if self.beyond == "repeat":
+            positions = positions.clamp(max=end - 1)
+        elif not torch.compiler.is_compiling() and positions.numel():
+            low, high = (int(x) for x in torch.aminmax(positions))
+            if low < 0 or high >= end:
+                raise InvalidScheme(
+                    f"[learned] position {high if high >= end else low} needs length "
+                    f"{max(high + 1, 0)}, the table has rows for {end}; longer texts need another "
+                    "scheme, or beyond='repeat'"
+                )
+        weight = self.array("position_embeddings.weight")
+        return torch.nn.functional.embedding(positions + self.first_row, weight)

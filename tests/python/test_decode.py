@@ -1,0 +1,140 @@
+"""Decoding over a cache against attention over the whole sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cases
+import pytest
+import torch
+from tolerance import check_alike, check_like_plain
+
+from locant import KVCache, attention, decode
+
+B, H, HK, D, N = 2, 4, 2, 8, 21
+
+
+def draw(dtype: torch.dtype) -> list[torch.Tensor]:
+    """q, k and v of whole sequences."""
+    return [torch.randn(B, heads, N, D, dtype=torch.float64).to(dtype) for heads in (H, HK, HK)]
+
+
+def cache_of(scheme: Any, paged: bool, dtype: torch.dtype) -> KVCache:
+    """An empty cache of one kind or the other."""
+    return KVCache(B, HK, 24, D, position=scheme, page_size=5 if paged else None, dtype=dtype)
+
+
+@pytest.mark.parametrize("paged", [False, True])
+@pytest.mark.parametrize(
+    "text", [text for text in cases.IDS if not text.startswith(("learned", "sinusoidal"))]
+)
+def test_steps_are_rows_of_the_whole(text: str, paged: bool) -> None:
+    """A prompt of 13, then token by token (D16, D34, D45, D46, D51 for every scheme)."""
+    scheme = cases.make(text, H, D).double()
+    q, k, v = draw(torch.float64)
+    cache = cache_of(scheme, paged, torch.float64)
+    prompt = 13
+    cache.append(k[:, :, :prompt], v[:, :, :prompt])
+    for n in range(prompt, N):
+        cache.append(k[:, :, n : n + 1], v[:, :, n : n + 1])
+        out, lse = decode(q[:, :, n : n + 1], cache, return_lse=True)
+        whole, whole_lse = attention(
+            q[:, :, : n + 1],
+            k[:, :, : n + 1],
+            v[:, :, : n + 1],
+            scheme,
+            causal=True,
+            return_lse=True,
+        )
+        check_alike(f"step {n}", out, whole[:, :, n:], n)
+        check_alike(f"lse {n}", lse, whole_lse[:, :, n:], n)
+    assert cache.lengths.tolist() == [N, N]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("text", ["t5", "rope", "deberta(buckets=8,max_positions=16)"])
+def test_types(dtype: torch.dtype, text: str) -> None:
+    scheme = cases.make(text, H, D)
+    q, k, v = draw(dtype)
+    cache = cache_of(scheme, True, dtype)
+    cache.append(k, v)
+    out = decode(q[:, :, -3:], cache)
+    assert out.dtype == dtype
+    whole = attention(
+        *(x.double() for x in (q, k, v)), cases.make(text, H, D).double(), causal=True
+    )
+    if dtype == torch.float32:
+        check_alike("out", out, whole[:, :, -3:], N)
+    else:
+        plain = attention(q, k, v, scheme, causal=True)[:, :, -3:]
+        check_like_plain("out", out, plain, whole[:, :, -3:])
+
+
+@pytest.mark.parametrize("paged", [False, True])
+@pytest.mark.parametrize("text", ["t5", "rope(scaling=dynamic,factor=2,original=8)"])
+def test_unequal_lengths(text: str, paged: bool) -> None:
+    """D25: every sequence has its own length, and its own frequencies."""
+    scheme = cases.make(text, H, D).double()
+    q, k, v = draw(torch.float64)
+    cache = cache_of(scheme, paged, torch.float64)
+    lengths = [7, 12]
+    cache.append(k[:, :, :12], v[:, :, :12], counts=torch.tensor(lengths))
+    last = torch.stack([q[b, :, n - 1 : n] for b, n in enumerate(lengths)])
+    out = decode(last, cache)
+    for b, n in enumerate(lengths):
+        whole = attention(
+            q[b : b + 1, :, :n], k[b : b + 1, :, :n], v[b : b + 1, :, :n], scheme, causal=True
+        )
+        check_alike(f"sequence {b}", out[b : b + 1], whole[:, :, -1:], n)
+
+
+def test_options() -> None:
+    scheme = cases.make("alibi", H, D).double()
+    q, k, v = draw(torch.float64)
+    cache = cache_of(scheme, False, torch.float64)
+    cache.append(k, v)
+    mask = torch.zeros(B, 24, dtype=torch.bool)
+    mask[0, :4] = True
+    for options in (
+        {"window": 5},
+        {"window": (6, 0)},
+        {"softcap": 2.0},
+        {"scale": 1.0},
+        {"key_padding_mask": mask},
+    ):
+        whole = dict(options)
+        if "key_padding_mask" in whole:
+            whole["key_padding_mask"] = mask[:, :N]
+        want = attention(q, k, v, scheme, causal=True, **whole)[:, :, -2:]
+        check_alike(str(options), decode(q[:, :, -2:], cache, **options), want, N)
+
+
+def test_pages_come_back() -> None:
+    cache = KVCache(2, 1, 8, 4, page_size=2, pages=4)
+    x = torch.randn(2, 1, 4, 4)
+    cache.append(x, x)
+    with pytest.raises(ValueError, match="0 pages left, 2 are needed"):
+        cache.append(x[:, :, :1], x[:, :, :1])
+    assert cache.lengths.tolist() == [4, 4]
+    cache.reset(0)
+    cache.append(x, x, counts=torch.tensor([1, 1]))
+    assert cache.lengths.tolist() == [1, 5]
+
+
+def test_bad_calls_say_why() -> None:
+    cache = KVCache(1, 1, 4, 4)
+    x = torch.randn(1, 1, 3, 4)
+    cache.append(x, x)
+    with pytest.raises(ValueError, match="capacity"):
+        cache.append(x, x)
+    assert cache.lengths.tolist() == [3]
+    with pytest.raises(TypeError, match="cache's dtype"):
+        decode(x.double(), cache)
+    with pytest.raises(ValueError, match="q must be"):
+        decode(x[0], cache)
+    with pytest.raises(ValueError, match="window must be 1"):
+        decode(x, cache, window=0)
+    with pytest.raises(ValueError, match="must be 1 or more"):
+        KVCache(1, 0, 4, 4)
+    with pytest.raises(TypeError, match="dtype must be"):
+        KVCache(1, 1, 4, 4, dtype=torch.float16)
