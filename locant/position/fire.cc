@@ -122,9 +122,12 @@ void add_sums(const T* x, const T* a, const T* b, int64_t n, double (&sums)[3]) 
     lane[1][l] += x[j] * b[j];
     lane[2][l] += x[j];
   }
-  for (int s = 0; s < 3; ++s) {
-    for (int l = 0; l < kLanes; ++l) sums[s] += static_cast<double>(lane[s][l]);
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int s = 0; s < 3; ++s) {
+      for (int l = 0; l < half; ++l) lane[s][l] += lane[s][l + half];
+    }
   }
+  for (int s = 0; s < 3; ++s) sums[s] += static_cast<double>(lane[s][0]);
 }
 
 // Its sums, for a head: by piece those of gradient times input and of the gradient, then the
@@ -160,70 +163,90 @@ class FireHook final : public TileHook {
   Norm norm_of(int64_t position) const {
     const double i = static_cast<double>(position), m = std::max(i, threshold_);
     const double grown = std::fabs(c_ * m) + 1;
-    return {1 / (std::log(grown) + kEpsilon), (c_ < 0 ? -m : m) / grown,
+    const bool known = i > threshold_ && twice_.holds(-position, -position);
+    const double psi = known ? *twice_.value(-position) : std::log(grown);
+    return {1 / (psi + kEpsilon), (c_ < 0 ? -m : m) / grown,
             threshold_ > i ? std::fabs(c_) / grown : 0};
   }
 
-  int64_t piece_of(double input) const {
-    return std::lower_bound(pieces_.breaks.begin(), pieces_.breaks.end(), input) -
-           pieces_.breaks.begin();
+  // The piece of an input, from one that is probably near.
+  int64_t piece_of(double input, int64_t piece) const {
+    const double* breaks = pieces_.breaks.data();
+    while (piece + 1 < pieces_.count() && breaks[piece] < input) ++piece;
+    while (piece > 0 && !(breaks[piece - 1] < input)) --piece;
+    return piece;
   }
 
-  // Calls run(first, n, piece, psi, psi by c) for stretches of keys that lie in one piece.
+  // Keys [from, to) of a query, on one side of it, so that psi only falls or only grows: calls
+  // run(first, n, piece) for stretches of one piece. `piece` is one near that of key `from`, and then
+  // is it.
   template <class T, class F>
-  void walk(const Psi<T>& psi, const ScoreTile& tile, int64_t i, double inverse, F run) const {
-    const int64_t position = tile.q_positions[i];
+  void walk_side(const T* psi, double inverse, int64_t from, int64_t to, bool grows, int64_t& piece,
+                 F run) const {
+    if (from == to) return;
+    const auto input = [&](int64_t j) { return static_cast<double>(psi[j]) * inverse; };
+    int64_t now = piece = piece_of(input(from), piece);
+    for (int64_t j = from; j < to;) {
+      const bool open = grows ? now + 1 == pieces_.count() : now == 0;
+      const double edge = open ? 0 : pieces_.breaks[static_cast<size_t>(grows ? now : now - 1)];
+      const auto inside = [&](int64_t k) { return grows ? input(k) <= edge : edge < input(k); };
+      int64_t after = to;
+      if (!open && !inside(to - 1)) {  // the first key of another piece, by halving
+        int64_t last = j;
+        while (after - last > 1) {
+          const int64_t middle = (after + last) / 2;
+          (inside(middle) ? last : after) = middle;
+        }
+      }
+      run(j, after - j, now);
+      j = after;
+      if (j < to) now = piece_of(input(j), now);
+    }
+  }
+
+  // Calls run(query, its norm, first key, n, piece, psi, psi by c) for stretches of keys in one piece.
+  template <class T, class F>
+  void walk(const Psi<T>& psi, const ScoreTile& tile, F run) const {
     const int32_t* k = tile.k_positions;
     bool consecutive = true;
     for (int64_t j = 1; j < tile.keys; ++j) consecutive &= k[j] == k[0] + j;
-    const int64_t first = k[0] - position, last = first + tile.keys - 1;
-    if (!consecutive || !psi.holds(first, last)) {
+    int64_t left = 0, right = 0;
+    for (int64_t i = 0; i < tile.queries; ++i) {
+      const int64_t position = tile.q_positions[i];
+      const Norm norm = norm_of(position);
+      const int64_t first = k[0] - position, last = first + tile.keys - 1;
+      if (consecutive && psi.holds(first, last)) {
+        const T* value = psi.value(first);
+        const T* by_c = psi.by_c(first);
+        const auto stretch = [&](int64_t j, int64_t n, int64_t piece) {
+          run(i, norm, j, n, piece, value + j, by_c + j);
+        };
+        const int64_t zero = std::clamp<int64_t>(-first, 0, tile.keys);
+        walk_side(value, norm.inverse, 0, zero, false, left, stretch);
+        walk_side(value, norm.inverse, zero, tile.keys, true, right, stretch);
+        continue;
+      }
       for (int64_t j = 0; j < tile.keys; ++j) {
         const auto d = static_cast<double>(k[j] - position);
         const T value = static_cast<T>(std::log1p(std::fabs(c_ * d)));
         const T by_c = static_cast<T>(psi.derivative(d));
-        run(j, 1, piece_of(static_cast<double>(value) * inverse), &value, &by_c);
+        left = piece_of(static_cast<double>(value) * norm.inverse, left);
+        run(i, norm, j, 1, left, &value, &by_c);
       }
-      return;
     }
-    // Left of the query psi falls along the keys, right of it it grows.
-    const int64_t zero = std::clamp<int64_t>(-first, 0, tile.keys);
-    const T* value = psi.value(first);
-    const T* by_c = psi.by_c(first);
-    const auto piece_at = [&](int64_t j) { return piece_of(static_cast<double>(value[j]) * inverse); };
-    const auto stretch = [&](int64_t from, int64_t to) {
-      if (from == to) return;
-      const int64_t end = piece_at(to - 1);
-      for (int64_t j = from; j < to;) {
-        const int64_t piece = piece_at(j);
-        int64_t after = to;
-        if (piece != end) {  // the first key of another piece, by halving
-          int64_t inside = j;
-          while (after - inside > 1) {
-            const int64_t middle = (after + inside) / 2;
-            (piece_at(middle) == piece ? inside : after) = middle;
-          }
-        }
-        run(j, after - j, piece, value + j, by_c + j);
-        j = after;
-      }
-    };
-    stretch(0, zero);
-    stretch(zero, tile.keys);
   }
 
   template <class T>
   void add(const Psi<T>& psi, const ScoreTile& tile, T* scores) const {
     const size_t head = static_cast<size_t>(tile.head * pieces_.count());
-    for (int64_t i = 0; i < tile.queries; ++i) {
-      T* row = scores + i * tile.row;
-      const double inverse = norm_of(tile.q_positions[i]).inverse;
-      walk(psi, tile, i, inverse, [&](int64_t first, int64_t n, int64_t piece, const T* value, const T*) {
-        const auto slope = static_cast<T>(pieces_.slope[head + static_cast<size_t>(piece)] * inverse);
-        const auto intercept = static_cast<T>(pieces_.intercept[head + static_cast<size_t>(piece)]);
-        for (int64_t j = 0; j < n; ++j) row[first + j] += slope * value[j] + intercept;
-      });
-    }
+    walk(psi, tile, [&](int64_t i, const Norm& norm, int64_t first, int64_t n, int64_t piece,
+                        const T* value, const T*) {
+      T* row = scores + i * tile.row + first;
+      const auto slope =
+          static_cast<T>(pieces_.slope[head + static_cast<size_t>(piece)] * norm.inverse);
+      const auto intercept = static_cast<T>(pieces_.intercept[head + static_cast<size_t>(piece)]);
+      for (int64_t j = 0; j < n; ++j) row[j] += slope * value[j] + intercept;
+    });
   }
 
   template <class T>
@@ -231,21 +254,17 @@ class FireHook final : public TileHook {
     const size_t head = static_cast<size_t>(tile.head * pieces_.count());
     double* by_c = sums + 2 * pieces_.count();
     double* by_threshold = by_c + 1;
-    for (int64_t i = 0; i < tile.queries; ++i) {
-      const T* row = gradient + i * tile.row;
-      const Norm norm = norm_of(tile.q_positions[i]);
-      walk(psi, tile, i, norm.inverse,
-           [&](int64_t first, int64_t n, int64_t piece, const T* value, const T* value_by_c) {
-             double sum[3] = {0, 0, 0};
-             add_sums(row + first, value, value_by_c, n, sum);
-             const double input = sum[0] * norm.inverse;  // gradient times input
-             sums[2 * piece] += input;
-             sums[2 * piece + 1] += sum[2];
-             const double slope = pieces_.slope[head + static_cast<size_t>(piece)];
-             *by_c += slope * (sum[1] - input * norm.by_c) * norm.inverse;
-             *by_threshold -= slope * input * norm.by_threshold * norm.inverse;
-           });
-    }
+    walk(psi, tile, [&](int64_t i, const Norm& norm, int64_t first, int64_t n, int64_t piece,
+                        const T* value, const T* value_by_c) {
+      double sum[3] = {0, 0, 0};
+      add_sums(gradient + i * tile.row + first, value, value_by_c, n, sum);
+      const double input = sum[0] * norm.inverse;  // gradient times input
+      sums[2 * piece] += input;
+      sums[2 * piece + 1] += sum[2];
+      const double slope = pieces_.slope[head + static_cast<size_t>(piece)];
+      *by_c += slope * (sum[1] - input * norm.by_c) * norm.inverse;
+      *by_threshold -= slope * input * norm.by_threshold * norm.inverse;
+    });
   }
 
   int64_t heads_;
