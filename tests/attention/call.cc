@@ -1,6 +1,8 @@
 // See call.h.
 #include "tests/attention/call.h"
 
+#include <algorithm>
+
 #include "locant/attention/check.h"
 #include "locant/attention/reference.h"
 #include "tests/attention/plain_bf16.h"
@@ -209,6 +211,22 @@ Call<double> random_call(uint64_t seed, unsigned bits, const oracle::ShapeLimits
     }
   }
   return call;
+}
+
+Call<double> random_packed(uint64_t seed, unsigned terms, const oracle::ShapeLimits& limits,
+                           int count) {
+  oracle::ShapeLimits one = limits;
+  one.batch = 1;
+  Call<double> call = random_call(seed, terms, one);
+  oracle::Rng rng(seed ^ 0xBADC);
+  const auto cuts = [&](int total) {
+    std::vector<int64_t> starts{0, total};
+    for (int n = 1; n < count; ++n) starts.push_back(rng.integer(0, total));
+    std::sort(starts.begin(), starts.end());
+    return starts;
+  };
+  call.q_starts = cuts(call.shape.q), call.k_starts = cuts(call.shape.k);
+  return cast_call<double>(cast_call<float>(call));
 }
 
 // A call of the given shape, term bits and options with fresh numbers; default positions unless the

@@ -215,6 +215,10 @@ void each_result(F f, const Results<T>& results, const Others&... others) {
 
 Call<double> random_call(uint64_t seed, unsigned term_bits, const oracle::ShapeLimits& limits = {});
 
+// A call of one sequence, its queries and its keys cut into `count` packed ones; some are empty.
+Call<double> random_packed(uint64_t seed, unsigned term_bits, const oracle::ShapeLimits& limits,
+                           int count);
+
 // A call of the given shape, term bits and options with fresh numbers; default positions, no
 // numbers per key, rows in [B, H, L, D].
 Call<double> random_like(const Call<double>& like, uint64_t seed = 1);
