@@ -137,11 +137,13 @@ def _arguments(
             causal, left, right = True, window - 1, 0
         else:
             left, right = window
-    if torch.is_autocast_enabled("cpu") and q.dtype in _CAST and q.device.type == "cpu":
-        dtype = torch.get_autocast_dtype("cpu")
+    device = q.device.type
+    autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    if autocast and q.dtype in _CAST:
+        dtype = torch.get_autocast_dtype(device)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     dtype = q.dtype
-    if dtype not in _NATIVE and q.device.type == "cpu":
+    if dtype not in _NATIVE and device == "cpu":
         _check_types(q, k, v)
         q, k, v = q.float(), k.float(), v.float()
 
@@ -179,8 +181,7 @@ def _arguments(
                 cu_seqlens_q,
                 cu_seqlens_k,
             )
-            device = q.device.type
-            if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+            if autocast:
                 with torch.autocast(device, enabled=False):
                     terms = position(call)
             else:

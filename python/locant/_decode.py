@@ -168,6 +168,8 @@ def decode(
         raise ValueError(
             f"decode: q must be [batch, heads, length, size], got {q.dim()} dimensions"
         )
+    if q.device.type != "cpu":
+        raise ValueError(f"decode: q must be on the CPU, as the cache is, got {q.device}")
     if q.dtype != cache.k.dtype:
         raise TypeError(f"decode: q must have the cache's dtype, {cache.k.dtype}, got {q.dtype}")
     longest = int(cache.lengths.max())

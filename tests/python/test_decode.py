@@ -132,6 +132,8 @@ def test_bad_calls_say_why() -> None:
         decode(x.double(), cache)
     with pytest.raises(ValueError, match="q must be"):
         decode(x[0], cache)
+    with pytest.raises(ValueError, match="q must be on the CPU"):
+        decode(x.to("meta"), cache)
     with pytest.raises(ValueError, match="window must be 1"):
         decode(x, cache, window=0)
     with pytest.raises(ValueError, match="must be 1 or more"):

@@ -115,6 +115,29 @@ def test_compiled_whole(text: str) -> None:
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+MASK = torch.tensor([[False] * 4 + [True] * 2])
+CALLS: dict[str, Any] = {
+    "positions": {"positions": torch.arange(L) + 3, "causal": True},
+    "mask": {"key_padding_mask": MASK, "window": 3, "softcap": 2.0},
+    "packed": {"cu_seqlens_q": torch.tensor([0, 2, L]), "cu_seqlens_k": torch.tensor([0, 2, L])},
+}
+
+
+@pytest.mark.parametrize("options", CALLS.values(), ids=CALLS)
+def test_compiled_with_options(options: dict[str, Any]) -> None:
+    torch._dynamo.reset()
+    scheme = cases.make("t5", H, D)
+    leaves = [*draw(), *scheme.parameters()]
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention(q, k, v, scheme, **options)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    one = gradients(lambda: compiled(*leaves[:3]), leaves)
+    other = gradients(lambda: call(*leaves[:3]), leaves)
+    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
 def test_compiled_by_inductor() -> None:
     torch._dynamo.reset()
     module = Attend("t5")
