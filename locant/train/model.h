@@ -22,7 +22,7 @@ namespace locant {
 
 struct ModelConfig {
   int64_t vocabulary = 0;  // tokens are 0 .. vocabulary-1
-  std::string bytes;       // byte of each token, kept with the model; empty: not said
+  std::string bytes{};     // byte of each token, kept with the model; empty: not said
   int64_t layers = 4;
   int64_t width = 128;
   int64_t heads = 4;         // divides the width
