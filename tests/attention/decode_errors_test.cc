@@ -147,7 +147,9 @@ TEST(CacheErrors, DecodeNamesWhatIsWrong) {
       {"softcap must be 0", [](Spoiled& s) { s.options.softcap = -1; }},
       {"decoding has no dropout", [](Spoiled& s) { s.options.dropout.rate = 0.1; }},
       {"terms.query_rows must be a table", [](Spoiled& s) {
-         s.terms.query_rows = RowPerDistance<float>{true, {0, {0}, kNoRow, kNoRow}, Table<float>(1, 1, 5)};
+         auto& rows = s.terms.query_rows.emplace();
+         rows.index.rows.push_back(0);
+         rows.rows = Table<float>(1, 1, 5);
        }},
       {"rotations must be [2], got [1]",
        [](Spoiled& s) { s.in.rotations = {s.rotations.data(), {1}}; }},
