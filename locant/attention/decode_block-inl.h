@@ -61,6 +61,28 @@ inline size_t cut_decode(const DecodePlan& plan, int64_t heads, DecodeScratch& s
   return cutter.used;
 }
 
+// The first lines of a stretch of memory, and of each page in it: where a stream begins nothing has been
+// fetched ahead of it, and elsewhere the machine does that better alone (docs/design/0005-decode.md).
+inline void look_ahead(const char* at, const char* end) {
+  constexpr int64_t kPage = 4096, kLine = 64, kLines = 6;
+  while (at < end) {
+    for (int64_t n = 0; n < kLines; ++n) __builtin_prefetch(at + n * kLine);
+    at += kPage - reinterpret_cast<uintptr_t>(at) % kPage;
+  }
+}
+// The rows of some steps, where they lie side by side.
+template <class Step>
+inline void look_ahead(const Step* steps, int64_t count, int64_t width) {
+  const int64_t bytes = kStep * width * static_cast<int64_t>(sizeof(*steps->data));
+  for (int64_t n = 0; n < count;) {
+    const char* from = reinterpret_cast<const char*>(steps[n].data);
+    if (steps[n].row != width) return;
+    const char* end = from + bytes;
+    for (++n; n < count && reinterpret_cast<const char*>(steps[n].data) == end; ++n) end += bytes;
+    look_ahead(from, end);
+  }
+}
+
 // One block of keys as a unit sees it.
 template <class K, class V>
 struct DecodeBlock {
@@ -68,6 +90,7 @@ struct DecodeBlock {
   BlockPlaces places;
   KeyStep<K> k[kMostBlock / kStep];
   KeyStep<V> v[kMostBlock / kStep];
+  const char *next = nullptr, *next_end = nullptr;  // the keys after it, to look ahead at
   int64_t padded() const { return (n + kStep - 1) / kStep * kStep; }
 };
 
@@ -294,6 +317,7 @@ template <class K, class V>
 inline void decode_rows(const DecodePlan& plan, DecodeScratch& s, DecodeState& state, int64_t b,
                         int64_t hk, const DecodeBlock<K, V>& block, int64_t r0, int64_t r1) {
   const int64_t n = block.padded(), variant = variant_of(plan, b, block.places, n, r0, r1);
+  look_ahead(block.v, n / kStep, plan.Dv);
   score_rows(plan, b, hk, block, variant, r0, r1, s.scores);
   for (int64_t r = r0; r < r1; ++r) {
     float* scores = s.scores + r * kMostBlock;
@@ -310,6 +334,7 @@ inline void decode_rows(const DecodePlan& plan, DecodeScratch& s, DecodeState& s
     float* scores = s.scores + r * kMostBlock;
     soften(plan, state, r, n, s.seen[r] & first_bits(block.n), scores);
   }
+  look_ahead(block.next, block.next_end);
   for (int64_t c = 0; c < n; c += kStep) {
     const KeyStep<V>& step = block.v[c / kStep];
     add_values(ValueStep<V>{step.data, step.row, kStep}, plan.Dv, r1 - r0,
@@ -386,6 +411,11 @@ inline void decode_block(const DecodePlan& plan, DecodeScratch& s, DecodeState& 
               token<T>(plan, plan.k, plan.k_batch, plan.k_head, plan.k_row, b, hk, j + c), plan.k_row};
           block.v[c / kStep] = {
               token<T>(plan, plan.v, plan.v_batch, plan.v_head, plan.v_row, b, hk, j + c), plan.v_row};
+        }
+        if (plan.k_row == plan.D && j + n + kStep <= plan.lengths[b]) {
+          block.next = reinterpret_cast<const char*>(
+              token<T>(plan, plan.k, plan.k_batch, plan.k_head, plan.k_row, b, hk, j + n));
+          block.next_end = block.next + kStep * plan.D * static_cast<int64_t>(sizeof(T));
         }
         decode_rows(plan, s, state, b, hk, block, 0, plan.rows);
         return;
