@@ -1,6 +1,7 @@
 #include "locant/measure/arrays.h"
 
 #include <algorithm>
+#include <new>
 #include <numeric>
 
 #include "locant/attention/scheme_call.h"
@@ -178,6 +179,19 @@ class AttentionCall final : public Runnable {
   Results<T> results_;
 };
 
+// Memory that begins on a cache line, as frameworks give it to their tensors; std::vector alone begins 16
+// bytes beside one, and then every row of a cache is read in twice as many lines.
+template <class T>
+struct OnLines {
+  using value_type = T;
+  OnLines() = default;
+  template <class U>
+  OnLines(const OnLines<U>&) {}  // NOLINT: implicit, as allocators must be
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{64})); }
+  void deallocate(T* p, size_t) { ::operator delete(p, std::align_val_t{64}); }
+  bool operator==(const OnLines&) const { return true; }
+};
+
 // New queries at the end of a cache that append() has filled, in one piece or in pages.
 template <class T>
 class DecodeCall final : public Runnable {
@@ -213,7 +227,7 @@ class DecodeCall final : public Runnable {
  private:
   Arrays<T> arrays_;
   Results<T> results_;
-  std::vector<T> k_, v_;
+  std::vector<T, OnLines<T>> k_, v_;
   std::vector<int64_t> lengths_;
   std::vector<int32_t> table_;
   attention::KvCache<T> cache_;
