@@ -1,7 +1,10 @@
 #include "locant/cli/cli.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -9,7 +12,9 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <stdexcept>
+#include <thread>
 
 #include "locant/base/check.h"
 #include "locant/checkpoint/atomic_file.h"
@@ -23,10 +28,22 @@ namespace {
 
 std::atomic<bool> stop_flag{false};
 
-extern "C" void on_signal(int number) {
-  if (stop_flag.exchange(true)) {
+// The signals that ask for an end. No thread that computes may take one: a signal is put on the stack
+// of the thread that takes it, and generated code (oneDNN's) uses the stack pointer for other things.
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, number);
+  return set;
+}
+
+void wait_for_signals() {
+  const sigset_t set = stop_signals();
+  for (int number = 0; sigwait(&set, &number) == 0;) {
+    if (!stop_flag.exchange(true)) continue;
     std::signal(number, SIG_DFL);
-    std::raise(number);
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    kill(getpid(), number);
   }
 }
 
@@ -39,12 +56,14 @@ int available_threads() {
 }  // namespace
 
 void catch_signals() {
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action {};
-    action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;
-    sigaction(number, &action, nullptr);
-  }
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const sigset_t set = stop_signals();
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    // A shell's background job begins with Ctrl-C ignored.
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_DFL);
+    std::thread(wait_for_signals).detach();
+  });
 }
 
 bool stop_requested() { return stop_flag.load(std::memory_order_relaxed); }

@@ -28,6 +28,7 @@ void add_bench(CLI::App& app, Action& action);
 std::unique_ptr<Executor> make_executor(int64_t threads);
 
 // Ctrl-C and termination set a flag that long work asks for; a second signal ends the process at once.
+// To be called before any other thread is made: they inherit that they take no signal.
 void catch_signals();
 bool stop_requested();
 

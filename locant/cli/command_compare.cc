@@ -161,6 +161,7 @@ int compare_action(CompareArguments args) {
   options.out = args.out;
   options.machine = machine_name();
 
+  catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
   const Corpus corpus = load_corpus(args.corpus);
   // Everything wrong is said before anything is written.
@@ -168,7 +169,6 @@ int compare_action(CompareArguments args) {
   study::check_folder(options, corpus);
   options.peak_gflops = simd::measure_fma_peak(simd::chosen());
 
-  catch_signals();
   Printer printer(options, args.json);
   save_asked(args.out, args);
   const auto begin = std::chrono::steady_clock::now();

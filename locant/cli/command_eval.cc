@@ -47,8 +47,8 @@ int eval_action(const EvalArguments& args) {
   record.test_scaling = args.scheme.empty() ? "none" : args.scheme;
   record.settings = preset_named("quick").settings;
   scale_to_length(record.settings, length);
-  const std::unique_ptr<Executor> executor = make_executor(args.threads);
   catch_signals();
+  const std::unique_ptr<Executor> executor = make_executor(args.threads);
   Progress progress(name);
   const size_t count = study::protocol_count(length);
   const auto scheme_at = [&](int64_t) { return args.scheme; };

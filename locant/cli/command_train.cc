@@ -37,6 +37,7 @@ int train_action(TrainArguments args) {
       study::fitted_specification(args.scheme, args.model.length, args.model.initial_deviation);
   args.model.check();
   args.train.check();
+  catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
   Model model(args.model);
   Trainer trainer(model, args.train, *executor);
@@ -44,7 +45,6 @@ int train_action(TrainArguments args) {
   std::vector<int32_t> inputs(static_cast<size_t>(args.train.batch * args.model.length));
   std::vector<int32_t> targets(inputs.size());
 
-  catch_signals();
   Progress progress(args.scheme);
   const auto begin = std::chrono::steady_clock::now();
   StepResult result;
