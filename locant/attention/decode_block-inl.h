@@ -61,8 +61,9 @@ inline size_t cut_decode(const DecodePlan& plan, int64_t heads, DecodeScratch& s
   return cutter.used;
 }
 
-// The first lines of a stretch of memory, and of each page in it: where a stream begins nothing has been
-// fetched ahead of it, and elsewhere the machine does that better alone (docs/design/0005-decode.md).
+// The first lines of a stretch of memory, and of each page in it: where a stream begins, as in every page
+// of a cache in pages, nothing has been fetched ahead of it. Elsewhere the machine does that better alone
+// (docs/design/0005-decode.md).
 inline void look_ahead(const char* at, const char* end) {
   constexpr int64_t kPage = 4096, kLine = 64, kLines = 6;
   while (at < end) {
@@ -317,7 +318,7 @@ template <class K, class V>
 inline void decode_rows(const DecodePlan& plan, DecodeScratch& s, DecodeState& state, int64_t b,
                         int64_t hk, const DecodeBlock<K, V>& block, int64_t r0, int64_t r1) {
   const int64_t n = block.padded(), variant = variant_of(plan, b, block.places, n, r0, r1);
-  look_ahead(block.v, n / kStep, plan.Dv);
+  if (plan.block_table) look_ahead(block.v, n / kStep, plan.Dv);
   score_rows(plan, b, hk, block, variant, r0, r1, s.scores);
   for (int64_t r = r0; r < r1; ++r) {
     float* scores = s.scores + r * kMostBlock;
@@ -412,7 +413,7 @@ inline void decode_block(const DecodePlan& plan, DecodeScratch& s, DecodeState& 
           block.v[c / kStep] = {
               token<T>(plan, plan.v, plan.v_batch, plan.v_head, plan.v_row, b, hk, j + c), plan.v_row};
         }
-        if (plan.k_row == plan.D && j + n + kStep <= plan.lengths[b]) {
+        if (plan.block_table && plan.k_row == plan.D && j + n + kStep <= plan.lengths[b]) {
           block.next = reinterpret_cast<const char*>(
               token<T>(plan, plan.k, plan.k_batch, plan.k_head, plan.k_row, b, hk, j + n));
           block.next_end = block.next + kStep * plan.D * static_cast<int64_t>(sizeof(T));

@@ -25,9 +25,9 @@ struct RowVec {
   static constexpr int64_t kNumbers = kOfPairs ? 2 * kLanes : kLanes;
   static Vec whole(const T* p) {
     if constexpr (kOfPairs) {
-      return load(reinterpret_cast<const float*>(p));
+      return load_streamed(reinterpret_cast<const float*>(p));
     } else {
-      return load_wide(p);
+      return load_streamed(p);
     }
   }
   static Vec first(const T* p, int64_t n) {
@@ -47,52 +47,49 @@ struct RowVec {
 };
 
 // R queries times kLanes keys into out[R][kLanes]. A key is read to its end before the next: memory is
-// read in the order of addresses, all queries share the read, and nothing else pays here. C: vectors of
-// a row where that is known when compiling, so that the first queries stay in registers; 0: any D.
+// read in the order of addresses, all queries share the read, and nothing else pays here. Sums of four
+// keys are joined in registers, because stores of the size of a page stall the loads that follow. C:
+// vectors of a row where that is known when compiling; 0: any D.
 template <int R, int C, class T>
 inline void products_block(const T* k, int64_t k_row, const float* q, int64_t q_row, int64_t D,
                            float factor, float* out, int64_t out_row) {
   using Row = RowVec<T>;
-  constexpr int kHeld = C == 0 ? 0 : kHeldVecs / C < R ? kHeldVecs / C : R;
-  Vec held[kHeld + 1][C + 1];
-#pragma GCC unroll 4
-  for (int r = 0; r < kHeld; ++r) {
-#pragma GCC unroll 16
-    for (int c = 0; c < C; ++c) held[r][c] = load(q + r * q_row + c * kLanes);
-  }
   const int64_t whole = D / Row::kNumbers, rest = D - whole * Row::kNumbers;
-  Vec sums[R][kLanes];
-#pragma GCC unroll 1
-  for (int n = 0; n < kLanes; ++n, k += k_row) {
-    Vec sum[R];
+  Vec groups[R][kLanes / 4];
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) sum[r] = zero();
-    if constexpr (C > 0) {
+  for (int g = 0; g < kLanes / 4; ++g) {
+    Vec sum[R][4];
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n, k += k_row) {
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) sum[r][n] = zero();
+      if constexpr (C > 0) {
 #pragma GCC unroll 16
-      for (int c = 0; c < C; ++c) {
-        const Vec x = Row::whole(k + c * Row::kNumbers);
+        for (int c = 0; c < C; ++c) {
+          const Vec x = Row::whole(k + c * Row::kNumbers);
 #pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) {
-          sum[r] = Row::multiply(x, r < kHeld ? held[r][c] : load(q + r * q_row + c * kLanes), sum[r]);
+          for (int r = 0; r < R; ++r) sum[r][n] = Row::multiply(x, load(q + r * q_row + c * kLanes), sum[r][n]);
         }
-      }
-    } else {
-      for (int64_t c = 0; c < whole; ++c) {
-        const Vec x = Row::whole(k + c * Row::kNumbers);
+      } else {
+        for (int64_t c = 0; c < whole; ++c) {
+          const Vec x = Row::whole(k + c * Row::kNumbers);
 #pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) sum[r] = Row::multiply(x, load(q + r * q_row + c * kLanes), sum[r]);
-      }
-      if (rest) {
-        const Vec x = Row::first(k + whole * Row::kNumbers, rest);
+          for (int r = 0; r < R; ++r) sum[r][n] = Row::multiply(x, load(q + r * q_row + c * kLanes), sum[r][n]);
+        }
+        if (rest) {
+          const Vec x = Row::first(k + whole * Row::kNumbers, rest);
 #pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) sum[r] = Row::multiply(x, load(q + r * q_row + whole * kLanes), sum[r]);
+          for (int r = 0; r < R; ++r) {
+            sum[r][n] = Row::multiply(x, load(q + r * q_row + whole * kLanes), sum[r][n]);
+          }
+        }
       }
     }
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) sums[r][n] = sum[r];
+    for (int r = 0; r < R; ++r) groups[r][g] = group_sums(sum[r]);
   }
 #pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) store(out + r * out_row, lane_sums(sums[r]) * set(factor));
+  for (int r = 0; r < R; ++r) store(out + r * out_row, join_groups(groups[r]) * set(factor));
 }
 
 // The queries of a unit: rows of floats or of pairs, `row` floats apart, and what their products lack.
@@ -107,12 +104,13 @@ inline void products_by(const T* k, int64_t k_row, const QueryRowsOf& q, int64_t
                         int64_t out_row) {
   int64_t r = 0;
   const auto at = [&](int64_t n) { return q.data + n * q.row; };
-  for (; r + 4 <= q.count; r += 4) {
-    products_block<4, C>(k, k_row, at(r), q.row, D, q.factor, out + r * out_row, out_row);
+  if constexpr (kLanes == 16) {  // sums of four keys and four queries fit the registers
+    for (; r + 4 <= q.count; r += 4) {
+      products_block<4, C>(k, k_row, at(r), q.row, D, q.factor, out + r * out_row, out_row);
+    }
   }
-  if (r + 2 <= q.count) {
+  for (; r + 2 <= q.count; r += 2) {
     products_block<2, C>(k, k_row, at(r), q.row, D, q.factor, out + r * out_row, out_row);
-    r += 2;
   }
   if (r < q.count) products_block<1, C>(k, k_row, at(r), q.row, D, q.factor, out + r * out_row, out_row);
 }
@@ -254,21 +252,26 @@ inline void add_key_rows(const DecodeRows& term, int64_t h, const KeyStep<T>* st
   const int rest = static_cast<int>(term.width - whole);
   for (int64_t c = 0; c < n; c += kLanes) {
     const KeyStep<T>& step = steps[c / kStep];
-    Vec sums[kLanes];
-    for (int l = 0; l < kLanes; ++l) {
-      sums[l] = zero();
-      const int32_t row = term.map.row(places.at(c + l) - q_position);
-      if (row < 0) continue;
-      const T* key = step.data + (c % kStep + l) * step.row;
-      const float* other = table + row * term.width;
-      Vec sum = zero();
-      for (int64_t e = 0; e < whole; e += kLanes) sum = fma(load_wide(key + e), load(other + e), sum);
-      if (rest) {
-        sum = fma(load_wide_first(key + whole, rest), load_first(other + whole, rest), sum);
+    Vec groups[kLanes / 4];
+    for (int g = 0; g < kLanes / 4; ++g) {
+      Vec sums[4];
+      for (int t = 0; t < 4; ++t) {
+        const int l = 4 * g + t;
+        sums[t] = zero();
+        const int32_t row = term.map.row(places.at(c + l) - q_position);
+        if (row < 0) continue;
+        const T* key = step.data + (c % kStep + l) * step.row;
+        const float* other = table + row * term.width;
+        Vec sum = zero();
+        for (int64_t e = 0; e < whole; e += kLanes) sum = fma(load_wide(key + e), load(other + e), sum);
+        if (rest) {
+          sum = fma(load_wide_first(key + whole, rest), load_first(other + whole, rest), sum);
+        }
+        sums[t] = sum;
       }
-      sums[l] = sum;
+      groups[g] = group_sums(sums);
     }
-    store(scores + c, fma(lane_sums(sums), set(term.factor), load(scores + c)));
+    store(scores + c, fma(join_groups(groups), set(term.factor), load(scores + c)));
   }
 }
 

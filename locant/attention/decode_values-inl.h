@@ -30,7 +30,7 @@ inline void add_values_block(const ValueStep<T>& v, int64_t column, int rest, co
       x[0] = load_wide_first(row, rest);
     } else {
 #pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) x[c] = load_wide(row + c * kLanes);
+      for (int c = 0; c < C; ++c) x[c] = load_streamed(row + c * kLanes);
     }
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {

@@ -22,8 +22,8 @@ namespace locant::attention {
 template <class T>
 struct KvCache {
   // In one piece: [B, Hk, capacity, D] and [B, Hk, capacity, Dv]. In pages: [pages, Hk, page size, D]
-  // and [.., Dv]. Any strides but the last, which must be 1: tokens first or heads first. Rows that begin
-  // on a cache line (64 bytes) are read up to twice as fast as others.
+  // and [.., Dv]. Any strides but the last, which must be 1: tokens first or heads first. Heads
+  // first is read about twice as fast, and rows that begin on a cache line (64 bytes) faster than others.
   View<T, 4> k, v;
   // In pages: [B, blocks], the page that holds tokens n page_size ... of a sequence. Sequences may share
   // pages that are only read. Blocks beyond a sequence's length may hold anything. Empty: in one piece.

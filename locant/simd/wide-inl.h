@@ -2,8 +2,11 @@
 // once need beyond vec-inl.h. Include it on the same terms.
 //
 //   load_wide           kLanes numbers, float or the bits of bf16, as f32; load_wide_first: the first n
-//   lane_sums(a)        lane n = sum over the lanes of a[n]
-//   kHeldVecs           vectors that may stay in registers through a loop beside its own
+//   load_streamed       the same of rows that come from memory and not from a cache: no load is wider than
+//                       half a line, since the machine fetches ahead by loads and not by lines
+//   group_sums(a)       lane t of each group of four lanes = sum of that group in a[t]
+//   join_groups(z)      lane 4 g + t = sum over the groups of lane t in z[g]: of kLanes vectors, lane n is
+//                       then the sum of vector n
 #pragma once
 
 #include <cstdint>
@@ -19,45 +22,47 @@ inline Vec load_wide_first(const uint16_t* p, int n) { return load_first_bf16(p,
 
 #if defined(LOCANT_SIMD_AVX512) || defined(LOCANT_SIMD_AVX512BF16)
 
-constexpr int kHeldVecs = 16;
+inline Vec load_streamed(const float* p) {
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(p + 8), 1);
+}
 
-// Four vectors to one: lane t of a group of four = sum over that group of a[t].
-inline Vec group_sums(const Vec* a) {
+inline Vec group_sums(const Vec (&a)[4]) {
   const Vec low = _mm512_unpacklo_ps(a[0], a[1]) + _mm512_unpackhi_ps(a[0], a[1]);
   const Vec high = _mm512_unpacklo_ps(a[2], a[3]) + _mm512_unpackhi_ps(a[2], a[3]);
   return _mm512_shuffle_ps(low, high, 0x44) + _mm512_shuffle_ps(low, high, 0xee);
 }
-inline Vec lane_sums(const Vec (&a)[16]) {
-  const Vec z0 = group_sums(a), z1 = group_sums(a + 4), z2 = group_sums(a + 8), z3 = group_sums(a + 12);
-  const Vec s = _mm512_shuffle_f32x4(z0, z1, 0x44) + _mm512_shuffle_f32x4(z0, z1, 0xee);
-  const Vec t = _mm512_shuffle_f32x4(z2, z3, 0x44) + _mm512_shuffle_f32x4(z2, z3, 0xee);
+inline Vec join_groups(const Vec (&z)[4]) {
+  const Vec s = _mm512_shuffle_f32x4(z[0], z[1], 0x44) + _mm512_shuffle_f32x4(z[0], z[1], 0xee);
+  const Vec t = _mm512_shuffle_f32x4(z[2], z[3], 0x44) + _mm512_shuffle_f32x4(z[2], z[3], 0xee);
   return _mm512_shuffle_f32x4(s, t, 0x88) + _mm512_shuffle_f32x4(s, t, 0xdd);
 }
 
 #elif defined(LOCANT_SIMD_AVX2)
 
-constexpr int kHeldVecs = 8;
+inline Vec load_streamed(const float* p) { return load(p); }
 
-inline Vec group_sums(const Vec* a) {
+inline Vec group_sums(const Vec (&a)[4]) {
   const Vec low = _mm256_unpacklo_ps(a[0], a[1]) + _mm256_unpackhi_ps(a[0], a[1]);
   const Vec high = _mm256_unpacklo_ps(a[2], a[3]) + _mm256_unpackhi_ps(a[2], a[3]);
   return _mm256_shuffle_ps(low, high, 0x44) + _mm256_shuffle_ps(low, high, 0xee);
 }
-inline Vec lane_sums(const Vec (&a)[8]) {
-  const Vec z0 = group_sums(a), z1 = group_sums(a + 4);
-  return _mm256_permute2f128_ps(z0, z1, 0x20) + _mm256_permute2f128_ps(z0, z1, 0x31);
+inline Vec join_groups(const Vec (&z)[2]) {
+  return _mm256_permute2f128_ps(z[0], z[1], 0x20) + _mm256_permute2f128_ps(z[0], z[1], 0x31);
 }
 
-#else  // four lanes
+#else  // four lanes: one group
 
-constexpr int kHeldVecs = 8;
+inline Vec load_streamed(const float* p) { return load(p); }
 
-inline Vec lane_sums(const Vec (&a)[4]) {
+inline Vec group_sums(const Vec (&a)[4]) {
   Vec r[4] = {a[0], a[1], a[2], a[3]};
   transpose(r);
   return (r[0] + r[2]) + (r[1] + r[3]);
 }
+inline Vec join_groups(const Vec (&z)[1]) { return z[0]; }
 
 #endif
+
+inline Vec load_streamed(const uint16_t* p) { return load_wide(p); }
 
 }  // namespace locant::simd::LOCANT_SIMD_NAMESPACE
