@@ -111,6 +111,29 @@ TEST(DecodeKernel, IsTheTwinWithRowsForEveryDistance) {
   }
 }
 
+// Scores that rise by tens from block to block: everything summed so far has to shrink with them, what
+// lies inside the map of the value rows and what lies on either side.
+TEST(DecodeKernel, SumsFollowRisingScores) {
+  for (int reach : {300, 40, 2}) {
+    Call<double> call;
+    call.shape.h = 2, call.shape.hk = 1, call.shape.q = 2, call.shape.k = 300;
+    call.shape.d = call.shape.dv = 8;
+    call = random_like(call, 9);
+    call.options.scale = 1;
+    for (int j = 0; j < 300; ++j) call.k[size_t(j * 8)] = 0.3 * j;
+    for (int r = 0; r < 4; ++r) call.q[size_t(r * 8)] = 1;
+    oracle::Rng rng(2);
+    IndexMap map;
+    map.first = -150 - reach / 2;
+    for (int n = 0; n < reach; ++n) map.rows.push_back(n);
+    map.before = 0, map.after = reach - 1;
+    Table<double> table(2, reach, 8);
+    for (double& x : table.data) x = rng.normal();
+    call.terms.value_rows = {map, table};
+    if (!is_twin(rounded(call))) return;
+  }
+}
+
 TEST_P(Decode, EveryLayoutGivesTheSameBits) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Call<double> call = rounded(random_call(seed, oracle::Rng(seed).bits() & kAllTerms, {2, 4, 80, 70}));
