@@ -211,12 +211,15 @@ std::string verdict_text(Verdict verdict) {
 std::vector<ClaimResult> judge_claims(const std::vector<Record>& records) {
   std::map<uint64_t, Seed> by_number;
   for (const Record& record : records) {
-    if (record.diverged || record.task != "language_model") continue;
+    if (record.diverged || record.task != kLanguageModel) continue;
     by_number.try_emplace(record.seed, record.seed).first->second.add(record);
   }
   std::vector<Seed> seeds;
   for (auto& [number, seed] : by_number) seeds.push_back(seed);
-  const int64_t steps = records.empty() ? 0 : records.front().settings.steps;
+  int64_t steps = 0;
+  for (const Record& record : records) {
+    if (record.task == kLanguageModel) steps = record.settings.steps;
+  }
   std::vector<ClaimResult> results;
   for (const Claim& claim : claims()) results.push_back(judge(claim, seeds, steps));
   return results;

@@ -36,6 +36,7 @@ struct Reader {
   std::string text(const char* name) const { return std::string(get<std::string_view>(name)); }
   int64_t integer(const char* name) const { return get<int64_t>(name); }
   double real(const char* name) const { return number(get<element>(name)); }
+  bool has(const char* name) const { return !json[name].error(); }
   // null stands for a number that is not finite.
   static double number(element value) {
     double real;
@@ -59,6 +60,14 @@ JsonObject settings_json(const Settings& s) {
   json.real("weight_decay", s.weight_decay).real("clip", s.clip).integer("warmup", s.warmup);
   json.integer("targets_windows", s.targets_windows).integer("targets_same", s.targets_same);
   json.integer("targets_sliding", s.targets_sliding);
+  // Further fields only where they mean something: those of a language model stay as they were.
+  if (!s.task.empty()) {
+    json.text("task", s.task).raw("encoder", s.encoder ? "true" : "false");
+    json.integer("sequence", s.sequence).integer("examples", s.examples);
+  }
+  if (s.tuned_steps > 0) {
+    json.integer("tuned_steps", s.tuned_steps).integer("tuned_length", s.tuned_length);
+  }
   return json;
 }
 
@@ -81,6 +90,16 @@ Settings settings_from(const Reader& read) {
   s.targets_windows = read.integer("targets_windows");
   s.targets_same = read.integer("targets_same");
   s.targets_sliding = read.integer("targets_sliding");
+  if (read.has("task")) {
+    s.task = read.text("task");
+    s.encoder = read.get<bool>("encoder");
+    s.sequence = read.integer("sequence");
+    s.examples = read.integer("examples");
+  }
+  if (read.has("tuned_steps")) {
+    s.tuned_steps = read.integer("tuned_steps");
+    s.tuned_length = read.integer("tuned_length");
+  }
   return s;
 }
 
@@ -107,6 +126,18 @@ int64_t length_from(std::string_view key, const std::string& where) {
   } catch (const std::exception&) {
     fail("records", where, ": expected a test length, got \"", key, "\"");
   }
+}
+
+std::string by_length_json(const std::map<int64_t, double>& by_length) {
+  JsonObject json;
+  for (const auto& [length, value] : by_length) json.real(std::to_string(length), value);
+  return json.str();
+}
+
+std::map<int64_t, double> by_length_from(object json, const std::string& where) {
+  std::map<int64_t, double> by_length;
+  for (const auto [length, value] : json) by_length[length_from(length, where)] = Reader::number(value);
+  return by_length;
 }
 
 std::string tables_json(const std::vector<LearnedTable>& tables) {
@@ -150,14 +181,26 @@ std::string Settings::difference(const Settings& other) const {
   simdjson::dom::parser one, two;
   const object mine = one.parse(text()), theirs = two.parse(other.text());
   std::vector<std::string> parts;
+  const auto text_of = [](const object& settings, std::string_view name) {
+    element value;
+    return settings[name].get(value) ? std::string("none") : std::string(simdjson::minify(value));
+  };
   for (const auto [name, value] : mine) {
-    const std::string a = simdjson::minify(value), b = simdjson::minify(element(theirs[name]));
+    const std::string a = text_of(mine, name), b = text_of(theirs, name);
     if (a != b) parts.push_back(fmt::format("{} {}, here {}", name, a, b));
+  }
+  for (const auto [name, value] : theirs) {
+    if (mine[name].error()) parts.push_back(fmt::format("{} none, here {}", name, text_of(theirs, name)));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 std::string Settings::id() const { return fingerprint_text(fnv1a(text())); }
+
+bool Record::learned() const {
+  const auto in_range = exact_match.find(settings.train_length);
+  return in_range != exact_match.end() && in_range->second >= gate;
+}
 
 std::string Record::key() const {
   return fmt::format("{}|{}|{}|{}|{}", settings.id(), task, scheme, seed, test_scaling);
@@ -165,11 +208,7 @@ std::string Record::key() const {
 
 std::string to_json(const Record& r) {
   JsonObject losses;
-  for (const auto& [protocol, by_length] : r.losses) {
-    JsonObject inner;
-    for (const auto& [length, loss] : by_length) inner.real(std::to_string(length), loss);
-    losses.raw(protocol, inner.str());
-  }
+  for (const auto& [protocol, by_length] : r.losses) losses.raw(protocol, by_length_json(by_length));
   JsonObject test_schemes;
   for (const auto& [length, text] : r.test_schemes) test_schemes.text(std::to_string(length), text);
 
@@ -180,6 +219,11 @@ std::string to_json(const Record& r) {
   json.text("test_scaling", r.test_scaling);
   json.raw("settings", settings_json(r.settings).str()).text("settings_id", r.settings.id());
   json.raw("losses", losses.str()).raw("test_schemes", test_schemes.str());
+  if (r.is_task()) {
+    json.raw("exact_match", by_length_json(r.exact_match));
+    json.raw("symbol_match", by_length_json(r.symbol_match));
+    json.real("gate", r.gate).raw("learned", r.learned() ? "true" : "false");
+  }
   json.raw("repeated_rows", fmt::format("[{}]", fmt::join(r.repeated_rows, ",")));
   json.raw("diverged", r.diverged ? "true" : "false").text("error", r.error);
   json.raw("curve", curve_json(r.curve)).raw("validation", curve_json(r.validation));
@@ -215,9 +259,12 @@ Record record_from_json(const std::string& line, const std::string& where) {
   r.test_scaling = read.text("test_scaling");
   r.settings = settings_from({read.get<object>("settings"), where});
   for (const auto [protocol, by_length] : read.get<object>("losses")) {
-    for (const auto [length, loss] : object(by_length)) {
-      r.losses[std::string(protocol)][length_from(length, where)] = Reader::number(loss);
-    }
+    r.losses[std::string(protocol)] = by_length_from(by_length, where);
+  }
+  if (r.is_task()) {
+    r.exact_match = by_length_from(read.get<object>("exact_match"), where);
+    r.symbol_match = by_length_from(read.get<object>("symbol_match"), where);
+    r.gate = read.real("gate");
   }
   for (const auto [length, text] : read.get<object>("test_schemes")) {
     r.test_schemes[length_from(length, where)] = std::string(std::string_view(text));

@@ -17,6 +17,11 @@ inline constexpr const char* kWindows = "windows";            // (i) non-overlap
 inline constexpr const char* kSameTargets = "same_targets";   // (ii) last L of common ends
 inline constexpr const char* kSliding = "sliding";            // (iii) stride L/2
 
+// What a record is of. Tasks of data/tasks.h have their own names ("copy", "recall", ...).
+inline constexpr const char* kLanguageModel = "language_model";
+// A language model trained a little further at a longer length under a test-time scaling.
+inline constexpr const char* kFineTuning = "fine_tuning";
+
 // A learned table against distance, as the report draws it: one line for each head.
 struct LearnedTable {
   std::string title;                         // "layer 0, added to scores"
@@ -34,6 +39,13 @@ struct Settings {
   double learning_rate = 1e-3, table_rate = 30, weight_decay = 0.01, clip = 1;
   int64_t warmup = 0;
   int64_t targets_windows = 0, targets_same = 0, targets_sliding = 0;  // wanted, at evaluation
+  // Tasks only. A task has no corpus, and train_length is the longest length it was trained at (symbols
+  // of a string; tokens between a pair and its question). sequence: tokens of a training sequence.
+  std::string task;  // empty: a language model
+  bool encoder = false;
+  int64_t sequence = 0, examples = 0;  // strings tested at each length
+  // Fine-tuning only: further steps at a longer length.
+  int64_t tuned_steps = 0, tuned_length = 0;
   std::string text() const;  // canonical: "key=value key=value"
   std::string id() const;    // 16 hexadecimal digits of it
   // "steps 700, here 12; corpus ...": what differs from `other`, its value second.
@@ -41,7 +53,7 @@ struct Settings {
 };
 
 struct Record {
-  std::string task = "language_model";
+  std::string task = kLanguageModel;
   std::string scheme;  // full specification, every option
   std::string name;    // of the scheme in the registry
   uint64_t seed = 0;
@@ -50,6 +62,12 @@ struct Record {
   // losses[protocol][test length] in nats; specifications used where they differ from `scheme`.
   std::map<std::string, std::map<int64_t, double>> losses;
   std::map<int64_t, std::string> test_schemes;
+  // Tasks: share of the strings (of the symbols) that were answered right, by test length. Lengths up to
+  // settings.train_length are in range. A run whose share at train_length is below the gate has not
+  // learned the task: what it does further out says nothing of its positions.
+  std::map<int64_t, double> exact_match, symbol_match;
+  double gate = 0;
+  bool learned() const;  // of a task
   std::vector<int64_t> repeated_rows;  // test lengths at which the table's last row was repeated
   bool diverged = false;               // a loss was not finite; losses may be empty
   std::string error;                   // why there are no losses, if so
@@ -63,6 +81,7 @@ struct Record {
   int threads = 1;
   std::string machine, instruction_set, version, started;
 
+  bool is_task() const { return task != kLanguageModel && task != kFineTuning; }
   // One record for each key: a comparison never trains it twice.
   std::string key() const;
 };

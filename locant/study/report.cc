@@ -91,7 +91,8 @@ Plot curve_plot(const Summary& summary, bool validation) {
   std::set<std::string> drawn;
   double low = INFINITY, at_tenth = 0;
   for (const Record& record : summary.records) {
-    if (record.test_scaling != "none" || !drawn.insert(record.scheme).second) continue;
+    if (record.task != kLanguageModel || record.test_scaling != "none") continue;
+    if (!drawn.insert(record.scheme).second) continue;
     Line line;
     line.title = record.name;
     line.colour = colour_of(summary, record.scheme, "none");

@@ -76,14 +76,21 @@ std::string table(const Summary& summary) {
 std::vector<Summary> summarize(const std::vector<Record>& records) {
   std::vector<Summary> summaries;
   std::set<std::string> seen;
+  std::vector<Record> others;
   for (const Record& record : records) {
     if (!seen.insert(record.key()).second) continue;
+    if (record.task != kLanguageModel) {
+      others.push_back(record);
+      continue;
+    }
     const std::string id = record.settings.id();
     auto at = std::find_if(summaries.begin(), summaries.end(),
                            [&](const Summary& s) { return s.settings.id() == id; });
     if (at == summaries.end()) at = summaries.insert(at, Summary{record.settings, {}, {}, {}});
     at->records.push_back(record);
   }
+  // Tasks alone: one comparison without losses.
+  if (summaries.empty() && !others.empty()) summaries.push_back({others.front().settings, {}, {}, {}});
   for (Summary& summary : summaries) {
     // A scheme is known by its full specification: two sets of options are two rows.
     std::vector<std::pair<std::string, std::vector<const Record*>>> groups;
@@ -127,6 +134,7 @@ std::vector<Summary> summarize(const std::vector<Record>& records) {
     }
     summary.schemes = std::move(ordered);
     summary.lengths.assign(lengths.begin(), lengths.end());
+    summary.records.insert(summary.records.end(), others.begin(), others.end());
   }
   return summaries;
 }

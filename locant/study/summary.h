@@ -28,12 +28,13 @@ struct SchemeSummary {
   Statistic tokens_per_second, peak_share;
 };
 
-// A comparison: the records that share settings.
+// A comparison: the language-model records that share settings. Records of tasks and of fine-tuning have
+// settings of their own; they belong to every comparison they are given with.
 struct Summary {
   Settings settings;
   std::vector<SchemeSummary> schemes;  // in the order they first appear, scalings after their scheme
   std::vector<int64_t> lengths;        // every test length, ascending
-  std::vector<Record> records;
+  std::vector<Record> records;         // the language models', then the others
 };
 
 // Groups records by their settings, in order of appearance; of equal keys the first counts.

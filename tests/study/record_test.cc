@@ -50,6 +50,76 @@ TEST(Record, RoundTrip) {
   EXPECT_EQ(back.tables[0].heads, r.tables[0].heads);
 }
 
+Record task_example() {
+  Record r = example();
+  r.task = r.settings.task = "copy";
+  r.settings.train_length = 20;
+  r.settings.sequence = 41;
+  r.settings.examples = 256;
+  r.losses.clear();
+  r.exact_match = {{20, .9921875}, {24, .5}, {40, 0}};
+  r.symbol_match = {{20, .999}, {24, .75}, {40, 1.0 / 3}};
+  r.gate = .99;
+  return r;
+}
+
+TEST(Record, TasksAndFineTuningRoundTrip) {
+  Record r = task_example();
+  const Record back = record_from_json(to_json(r), "test");
+  EXPECT_EQ(to_json(back), to_json(r));
+  EXPECT_EQ(back.exact_match, r.exact_match);
+  EXPECT_EQ(back.symbol_match, r.symbol_match);
+  EXPECT_EQ(back.settings.sequence, 41);
+  EXPECT_TRUE(back.learned());
+  r.exact_match[20] = .989;
+  EXPECT_FALSE(r.learned());
+  r.exact_match.erase(20);
+  EXPECT_FALSE(r.learned()) << "not tested in range";
+
+  Record tuned = example();
+  tuned.task = kFineTuning;
+  tuned.settings.tuned_steps = 70;
+  tuned.settings.tuned_length = 128;
+  const Record tuned_back = record_from_json(to_json(tuned), "test");
+  EXPECT_EQ(tuned_back.settings.tuned_steps, 70);
+  EXPECT_EQ(tuned_back.settings.tuned_length, 128);
+  EXPECT_NE(tuned.settings.id(), example().settings.id());
+}
+
+// Records of language models keep their settings' names for good: runs go on over versions.
+TEST(Record, SettingsOfALanguageModelNeverChangeTheirId) {
+  Settings s;
+  s.corpus = "kjv.txt";
+  s.corpus_fingerprint = "2142d8695f8a9b7e";
+  s.warmup = 35;
+  s.targets_windows = 49152;
+  s.targets_same = 8192;
+  s.targets_sliding = 12288;
+  EXPECT_EQ(s.id(), "55b9b8ba724188bd") << "as docs/results/quick-3-seeds.jsonl has it";
+  EXPECT_EQ(to_json(example()).find("exact_match"), std::string::npos);
+}
+
+TEST(Record, DifferenceNamesFieldsOfEither) {
+  const Settings model = example().settings, task = task_example().settings;
+  EXPECT_NE(model.difference(task).find("sequence none, here 41"), std::string::npos);
+  EXPECT_NE(task.difference(model).find("sequence 41, here none"), std::string::npos);
+  EXPECT_EQ(model.difference(model), "");
+}
+
+TEST(Summary, TasksGoWithEveryComparison) {
+  Record a = example(), b = example();
+  b.settings.steps = 3;
+  const auto summaries = summarize({task_example(), a, b});
+  ASSERT_EQ(summaries.size(), 2u);
+  for (const Summary& summary : summaries) {
+    ASSERT_EQ(summary.records.size(), 2u);
+    EXPECT_EQ(summary.records[0].task, kLanguageModel);
+    EXPECT_EQ(summary.records[1].task, "copy");
+    EXPECT_EQ(summary.schemes.size(), 1u) << "the table holds losses only";
+  }
+  EXPECT_EQ(summarize({task_example()}).size(), 1u);
+}
+
 TEST(Record, SettingsDecideTheId) {
   Settings a, b;
   EXPECT_EQ(a.id(), b.id());
