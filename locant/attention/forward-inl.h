@@ -137,7 +137,7 @@ inline bool scores_of_whole_tile(const Plan& plan, const Tile& tile, const Left&
   Vec excess = set(kMasked);
   product(tile.rows, kTileVecs, units(plan.D), q, Right{kt, kTile}, relative,
           StoreScores{scores, &excess, ahead}, multiply);
-  if (!(hmax(excess) > kSlack)) return false;
+  if (hmax(excess) <= kSlack) return false;
   find_tops(tile, scores, state.tops);
   return true;
 }
@@ -181,21 +181,23 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
   const float* panel = s.keys.kt + s.keys.slot(kt) * units(plan.D) * kTile;
   const Window* value_window = plan.value_rows.on && plan.value_rows.panel ? &s.terms.value : nullptr;
 
-  // 1 scores
-  const Start start = start_values(plan, tile, b, h, kt, true, s.keys, k, q.plain, s.terms, s.scores);
+  // 1 scores, and the references they are relative to
   bool moves = true;
-  if (!tile.partial && plan.cap == 0) {
-    moves = scores_of_whole_tile(plan, tile, q.scores, panel, start, s.scores, state, ahead);
-  } else {
-    Start after;
-    if (plan.cap != 0) {
-      after = start_values(plan, tile, b, h, kt, false, s.keys, k, q.plain, s.terms, s.after);
+  for (;;) {
+    const Start start = start_values(plan, tile, b, h, kt, true, s.keys, k, q.plain, s.terms, s.scores);
+    if (!tile.partial && plan.cap == 0) {
+      moves = scores_of_whole_tile(plan, tile, q.scores, panel, start, s.scores, state, ahead);
+    } else {
+      Start after;
+      if (plan.cap != 0) {
+        after = start_values(plan, tile, b, h, kt, false, s.keys, k, q.plain, s.terms, s.after);
+      }
+      scores_of_part_tile(plan, tile, q.scores, panel, start, after, state, s.scores, ahead);
     }
-    scores_of_part_tile(plan, tile, q.scores, panel, start, after, state, s.scores, ahead);
+    if (!moves || !move_references(tile, plan.value_width, state, value_window, s.terms.value_sides)) break;
   }
 
   // 2 softmax, 3 outputs
-  if (moves) move_references(tile, plan.value_width, state, value_window, s.terms.value_sides);
   // Far from the map of the value rows only the sums of the rows are needed.
   const Side side = value_window && tile.consecutive ? side_of(plan.value_rows.map, tile) : Side::kAcross;
   const bool far = side == Side::kBefore || side == Side::kAfter;
@@ -257,7 +259,8 @@ inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, cons
     const Vec divisor = select(masked, set(1.0f), sum);
     float inverse[kLanes], lse[kLanes];
     store(inverse, select(masked, zero(), set(plan.dropout.keep_factor) / divisor));
-    const Vec log_sum = fma(load(state.reference + r0), set(kLn2), log(divisor));
+    // log is for numbers; a NaN stays one.
+    const Vec log_sum = fma(load(state.reference + r0), set(kLn2), log(divisor) + (divisor - divisor));
     store(lse, select(masked, set(-__builtin_inff()), log_sum));
     for (int64_t l = 0; l < n; ++l) {
       const int64_t i = i0 + r0 + l;

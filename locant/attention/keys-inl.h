@@ -169,9 +169,9 @@ inline void cut_keys(const Plan& plan, bool backward, KeyStore& store, Cutter& c
   const int64_t tiles = plan.chunk_tiles, chunk = tiles * kTile;
   store = KeyStore();
   store.tiles = tiles;
-  store.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.bf16 ||
+  store.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.keys_unseen || plan.bf16 ||
                  (backward && plan.D % kLanes != 0);
-  store.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.bf16;
+  store.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.keys_unseen || plan.bf16;
   // Forward, only pairs of keys and queries that multiply their rows one by one come back to them.
   const bool by_pair = plan.key_rows.on && !plan.key_rows.panel;
   store.keep_k = by_pair || (backward && (!kPairs || plan.key_rows.on));

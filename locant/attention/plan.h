@@ -202,6 +202,7 @@ struct Plan {
            h * key_numbers_head;
   }
   bool keys_hidden = false;        // some are -inf: those keys' k and v are not to be looked at
+  bool keys_unseen = false;        // the same for keys that no query's mask keeps
   bool hidden_by_head = false;     // ... and query heads of one key head differ in that
 
   const float* content_bias = nullptr;  // [heads][width], natural units

@@ -100,6 +100,25 @@ Extremes distances(const Plan& plan) {
   return d;
 }
 
+// Whether there are keys that no query of their sequence sees, and products would multiply them by
+// zeros: NaN times 0 is NaN. Forward, consecutive positions leave them out by themselves.
+bool has_unseen_keys(const Plan& plan, bool backward) {
+  if (plan.simple && !backward) return false;
+  const bool differ = plan.q_places.start || plan.q_places.batch || plan.k_places.batch;
+  for (int64_t b = 0; b < (differ ? plan.B : std::min<int64_t>(plan.B, 1)); ++b) {
+    if (plan.queries(b) == 0) continue;
+    int64_t low = std::numeric_limits<int64_t>::max(), high = std::numeric_limits<int64_t>::min();
+    for (int64_t t = 0; t < plan.q_places.tiles_of(b); ++t) {
+      low = std::min<int64_t>(low, plan.q_places.spans(b)[t].min - plan.left);
+      high = std::max<int64_t>(high, plan.q_places.spans(b)[t].max + plan.right);
+    }
+    for (int64_t t = 0; t < plan.k_places.tiles_of(b); ++t) {
+      if (plan.k_places.spans(b)[t].min < low || plan.k_places.spans(b)[t].max > high) return true;
+    }
+  }
+  return false;
+}
+
 // What lanes beyond the last key, and masked pairs of tiles that are kept, may ask for too.
 Extremes reachable(const Plan& plan, Extremes d) {
   if (plan.simple) {
@@ -409,6 +428,7 @@ Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays
   const Extremes d = distances(plan);
   plan.wide = d.high - d.low > (int64_t{1} << 30);
   const Extremes reach = reachable(plan, d);
+  plan.keys_unseen = has_unseen_keys(plan, backward);
 
   plan.chunk_tiles = std::max<int64_t>(1, plan.k_places.tiles);
   if (!backward) plan.chunk_tiles = std::min(plan.chunk_tiles, kChunkTiles);

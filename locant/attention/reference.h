@@ -52,6 +52,7 @@ class Twin {
           const T lse = log_sum_exp();
           if (outputs.lse) outputs.lse(p_.batch(b_), h_, row) = lse;
           softmax(lse);
+          normalise();
           dropout(i);
           values(out);
           value_rows(i, out);
@@ -290,6 +291,13 @@ class Twin {
   void softmax(const T& lse) {
     using std::exp;
     for (int64_t j : seen_) s_[j] = real_part(s_[j]) == kNothing ? T(0) : exp(s_[j] - lse);
+  }
+  // Where scores are beyond 2^52 the lse has lost the logarithm of the sum.
+  void normalise() {
+    T sum(0);
+    for (int64_t j : seen_) sum += s_[j];
+    if (!(real_part(sum) > 1.5)) return;
+    for (int64_t j : seen_) s_[j] = s_[j] / sum;
   }
   // With delta = sum_j p_j dp_j = out . dout, dropout or not.
   void softmax_backward(const T& delta) {

@@ -9,6 +9,9 @@
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
 
 constexpr float kSlack = 12;
+// Scores that stand so far above a reference have lost digits by being taken relative to it, and what
+// was summed before counts for nothing: the row starts anew.
+constexpr float kFar = 96;
 constexpr float kUnseen = kMasked / 2;  // every score above it is not masked
 constexpr float kLn2 = 0.6931471805599453f;
 
@@ -35,7 +38,7 @@ struct StoreScores {
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
-        top = max(top, acc[r][c]);
+        top = max(acc[r][c], top);  // in this order a NaN of one row does not hide the others'
         store(data + (r0 + r) * kTileRow + c0 + c * kLanes, acc[r][c]);
       }
     }
@@ -104,9 +107,10 @@ inline void find_tops(const Tile& tile, const float* scores, float* tops) {
 // Moves the references of a tile's rows to the maxima of its scores (state.tops, relative to them)
 // where that is needed, and scales what was summed so far: out, sums and the window of the value
 // rows. The scores themselves are still relative to the old references: state.steps says by how much.
-inline void move_references(const Tile& tile, int64_t value_width, SoftmaxState& state,
+// Whether some row starts anew, from the scores of this tile, which then have to be made again.
+inline bool move_references(const Tile& tile, int64_t value_width, SoftmaxState& state,
                             const Window* value_window, const SideSums& value_sides) {
-  bool unset = false;
+  bool unset = false, far = false;
   for (int64_t r0 = 0; r0 < tile.rows; r0 += kLanes) {
     const int64_t n = at_most(kLanes, tile.rows - r0);
     Vec top[kLanes];
@@ -118,16 +122,18 @@ inline void move_references(const Tile& tile, int64_t value_width, SoftmaxState&
     const Mask was_seen = less(zero(), seen);
     const Mask moves = less(select(was_seen, set(kSlack), set(kUnseen)), tile_maximum);
     const Vec step = select(moves, tile_maximum, zero());
-    const Vec now_seen = select(moves, set(1.0f), seen);
-    store(state.reference + r0, load(state.reference + r0) + step);
+    const Mask leaps = less(set(kFar), select(was_seen, step, zero()));
+    const Vec now_seen = select(leaps, zero(), select(moves, set(1.0f), seen));
+    store(state.reference + r0, select(leaps, zero(), load(state.reference + r0) + step));
     store(state.seen + r0, now_seen);
     store(state.steps + r0, step);
     if (n < kLanes || any(less(now_seen, set(0.5f)))) {
       for (int64_t l = 0; l < n; ++l) unset |= state.seen[r0 + l] == 0;
     }
     if (state.fresh || !any(moves)) continue;
+    far |= any(leaps);
     float factors[kLanes];
-    store(factors, select(was_seen, exp2(zero() - step), set(1.0f)));
+    store(factors, select(leaps, zero(), select(was_seen, exp2(zero() - step), set(1.0f))));
     for (int64_t l = 0; l < n; ++l) {
       if (factors[l] == 1) continue;
       const Vec f = set(factors[l]);
@@ -144,6 +150,7 @@ inline void move_references(const Tile& tile, int64_t value_width, SoftmaxState&
     }
   }
   state.unset = unset;
+  return far;
 }
 
 // Turns scores of rows [r0, r0 + n), column vectors of `vecs`, into probabilities and sums them up;

@@ -1,5 +1,5 @@
-// Extreme numbers: huge, equal and tiny scores, keys hidden from one head, positions far apart; and
-// slices of heads. Outputs and gradients, on every engine.
+// Extreme numbers: huge, equal, tiny and infinite scores, NaN where nobody looks, positions far apart;
+// and slices of heads. Outputs and gradients, on every engine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@ namespace {
 LOCANT_EACH_ENGINE(Extreme);
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Call<double> sized_call(int q, int k, int d, unsigned terms, uint64_t seed = 1) {
   Call<double> call;
@@ -30,6 +31,11 @@ void expect_all_finite(const Results<double>& got) {
       },
       got);
 }
+void expect_equal_results(const Results<double>& a, const Results<double>& b) {
+  each_result([](const char* name, const auto& a, const auto& b) { EXPECT_TRUE(a == b) << name << " differs"; },
+              a, b);
+}
+
 // --- scores -------------------------------------------------------------------------------------
 
 TEST_P(Extreme, ScoresOfTenThousandWithEveryTerm) {
@@ -107,6 +113,24 @@ TEST_P(Extreme, OneScoreFarAboveAndFarBelowTheRest) {
   }
 }
 
+TEST_P(Extreme, SteepSlopesOnBothSides) {
+  for (const double slope : {-1e6, -1e2, 1e2, 1e6}) {
+    Call<double> call = sized_call(70, 200, 8, kNone);
+    call.terms.number = number(false, {0, {0}, kNoRow, kNoRow}, {0}, {slope}, {-std::fabs(slope)});
+    call = rounded(call);
+    SCOPED_TRACE(slope);
+    const Results<double> got = run(call);
+    expect_all_finite(got);
+    expect_like_twin(call, got, GetParam().eps());
+    // A steep fall on both sides leaves the own position only.
+    if (slope > -1e6) continue;
+    for (int i = 0; i < 70; ++i) {
+      for (int c = 0; c < 8; ++c)
+        EXPECT_NEAR(got.out[size_t(i * 8 + c)], call.v[size_t((130 + i) * 8 + c)], 4 * GetParam().eps() * 8);
+    }
+  }
+}
+
 // --- numbers per key ----------------------------------------------------------------------------
 
 TEST_P(Extreme, MinusInfinityByHeadHidesTheKeyFromThatHeadOnly) {
@@ -128,6 +152,102 @@ TEST_P(Extreme, MinusInfinityByHeadHidesTheKeyFromThatHeadOnly) {
     for (int j = 0; j < 130; ++j) {
       const bool hidden = std::isinf(call.key_numbers[size_t(bh * 130 + j)]);
       EXPECT_EQ(got.dkey[size_t(bh * 130 + j)] == 0, hidden) << bh << " " << j;
+    }
+  }
+}
+
+TEST_P(Extreme, ANumberOfMinusTenToTheThirtyEightIsAMaskThatGivesWay) {
+  // What checkpoints call a mask: the least finite number. Beside other keys it hides; alone all keys
+  // are alike, as everything else is lost in rounding.
+  const double least = double(std::numeric_limits<float>::lowest());
+  Call<double> call = sized_call(5, 80, 8, kNone);
+  call.key_batches = call.key_heads = 1;
+  for (int j = 0; j < 80; ++j) call.key_numbers.push_back(j % 2 ? least : 0);
+  Call<double> hidden = call;
+  for (double& x : hidden.key_numbers) x = x == least ? -kInfinity : 0;
+  const Results<double> got = run(call), want = run(hidden);
+  for (size_t n = 0; n < got.out.size(); ++n) EXPECT_NEAR(got.out[n], want.out[n], 64 * GetParam().eps());
+  for (size_t n = 0; n < got.dk.size(); ++n) EXPECT_NEAR(got.dk[n], want.dk[n], 64 * GetParam().eps());
+  call.key_numbers.assign(80, least);
+  const Results<double> alone = run(call);
+  for (int c = 0; c < 8; ++c) {
+    double mean = 0;
+    for (int j = 0; j < 80; ++j) mean += call.v[size_t(j * 8 + c)] / 80;
+    EXPECT_NEAR(alone.out[size_t(c)], mean, 64 * GetParam().eps());
+  }
+  expect_all_finite(alone);
+}
+
+// --- NaN where nobody looks ---------------------------------------------------------------------
+
+// The call with NaN, infinity and 1e30 in the k and v of the keys chosen.
+template <class Chosen>
+Call<double> poisoned(Call<double> call, Chosen chosen) {
+  const double poisons[] = {kNan, kInfinity, 1e30};
+  const oracle::Shape& s = call.shape;
+  for (int bh = 0; bh < s.b * s.hk; ++bh) {
+    for (int j = 0; j < s.k; ++j) {
+      if (!chosen(j)) continue;
+      for (int c = 0; c < s.d; ++c) call.k[size_t((bh * s.k + j) * s.d + c)] = poisons[(j + c) % 3];
+      for (int c = 0; c < s.dv; ++c) call.v[size_t((bh * s.k + j) * s.dv + c)] = poisons[(j + c + 1) % 3];
+    }
+  }
+  return call;
+}
+
+TEST_P(Extreme, NanInKeysThatNoQuerySeesDoesNotSpread) {
+  // A cache longer than what is filled, keys behind the window, keys of another time.
+  for (unsigned terms : {unsigned(kNone), unsigned(kNumber), unsigned(kAllTerms)}) {
+    for (const int queries : {1, 5, 64, 100}) {
+      Call<double> call = sized_call(queries, 300, 16, terms);
+      call.options.causal = true;
+      call.options.window = {40, 0};
+      for (int i = 0; i < queries; ++i) call.q_positions.push_back(150 + i);
+      call.k_positions = all_tokens(300);
+      const auto unseen = [&](int64_t j) { return j < 150 - 40 || j > 150 + queries - 1; };
+      SCOPED_TRACE(terms_text(terms) + ", queries " + std::to_string(queries));
+      const Results<double> clean = run(call);
+      expect_equal_results(clean, run(poisoned(call, unseen)));
+      // The same keys in another order of memory.
+      Tokens order = all_tokens(300);
+      oracle::Rng rng(4);
+      for (int n = 299; n > 0; --n) std::swap(order[size_t(n)], order[size_t(rng.integer(0, n))]);
+      const Call<double> mixed = selection(with_positions(call), all_tokens(queries), order);
+      const auto unseen_there = [&](int j) { return unseen(order[size_t(j)]); };
+      expect_equal_results(run(mixed), run(poisoned(mixed, unseen_there)));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(Extreme, NanInAQueryStaysInItsRow) {
+  // Forward, and the gradients of the other queries; keys and tables get a NaN rightly.
+  for (unsigned terms : {unsigned(kNone), unsigned(kAllTerms)}) {
+    for (const bool causal : {false, true}) {
+      Call<double> call = sized_call(70, 200, 16, terms);
+      call.options.causal = causal;
+      // Scores that rise by more than floats' exponents hold: references must move for the others.
+      for (int j = 64; j < 200; ++j) {
+        for (int c = 0; c < 16; ++c) call.k[size_t(j * 16 + c)] *= 64.0 * (j / 64);
+      }
+      call = rounded(call);
+      const Results<double> clean = run(call);
+      Call<double> dirty = call;
+      for (const int row : {63, 69}) {  // the last ones of their tiles: what is kept of a tile is kept last
+        for (int h = 0; h < 2; ++h) dirty.q[size_t((h * 70 + row) * 16 + 5)] = kNan;
+      }
+      const Results<double> got = run(dirty);
+      for (int hi = 0; hi < 140; ++hi) {
+        const bool is_dirty = hi % 70 == 63 || hi % 70 == 69;
+        EXPECT_EQ(std::isnan(got.lse[size_t(hi)]), is_dirty) << hi;
+        for (int c = 0; c < 16; ++c) {
+          const size_t at = size_t(hi * 16 + c);
+          ASSERT_EQ(std::isnan(got.out[at]), is_dirty) << terms_text(terms) << " query " << hi;
+          if (is_dirty) continue;
+          ASSERT_EQ(got.out[at], clean.out[at]) << terms_text(terms) << " query " << hi;
+          ASSERT_EQ(got.dq[at], clean.dq[at]) << terms_text(terms) << " query " << hi;
+        }
+      }
     }
   }
 }

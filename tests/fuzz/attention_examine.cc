@@ -194,6 +194,31 @@ void read_key_numbers(Bytes& in, oracle::Rng& rng, Call<double>& call) {
   }
 }
 
+// Several sequences in one row of tokens, some of them empty.
+void read_packing(Bytes& in, Call<double>& call) {
+  if (in.byte() % 5 || call.shape.b != 1) return;
+  const int count = in.integer(1, 6);
+  for (const auto& [starts, total] : {std::pair(&call.q_starts, call.shape.q), {&call.k_starts, call.shape.k}}) {
+    for (int n = 0; n < count; ++n) starts->push_back(n ? in.integer(0, total) : 0);
+    starts->push_back(total);
+    std::sort(starts->begin(), starts->end());
+  }
+}
+
+void read_dropout(Bytes& in, oracle::Rng& rng, Call<double>& call) {
+  if (in.byte() % 4) return;
+  attention::Dropout& drop = call.options.dropout;
+  drop.rate = in.real(0, 0.9);
+  drop.seed = in.seed() << in.integer(0, 48);
+  drop.first_batch = in.integer(0, 3), drop.first_head = in.integer(0, 3);
+  if (in.flag()) {
+    for (int i = 0; i < call.shape.q; ++i) call.q_tokens.push_back(rng.integer(0, 2000000000));
+  }
+  if (in.flag()) {
+    for (int j = 0; j < call.shape.k; ++j) call.k_tokens.push_back(rng.integer(0, 2000000000));
+  }
+}
+
 // Rows as a caller may have them: in either order, further apart than they are long. What is between
 // the rows must stay as it was.
 constexpr float kBetween = 12345.5f;
@@ -254,6 +279,9 @@ std::string text_of(const Call<double>& call) {
     out << "\n  " << name;
     for (size_t n = 0; n < std::min<size_t>(numbers.size(), 80); ++n) out << " " << numbers[n];
   };
+  if (o.dropout.rate > 0) out << " dropout " << o.dropout.rate;
+  list("q starts", call.q_starts);
+  list("k starts", call.k_starts);
   list("q positions", call.q_positions);
   list("k positions", call.k_positions);
   return out.str();
@@ -280,6 +308,8 @@ std::string examine_attention(const uint8_t* data, size_t size) {
       call.q_positions.insert(call.q_positions.end(), queries.begin(), queries.end());
     }
   }
+  read_packing(in, call);
+  read_dropout(in, rng, call);
   read_terms(in, rng, call);
   read_key_numbers(in, rng, call);
   call = cast_call<double>(cast_call<float>(call));
@@ -319,8 +349,8 @@ std::string examine_attention(const uint8_t* data, size_t size) {
       } else {
         executor = std::make_unique<ThreadPool>(threads);
       }
-      attention::forward(inputs, single.terms, single.options, outputs, workspace, *executor);
-      attention::backward(inputs, single.terms, single.options, read_only(outputs), View<const float, 4>(dout.view),
+      attention::forward(inputs, single.terms, single.run_options(), outputs, workspace, *executor);
+      attention::backward(inputs, single.terms, single.run_options(), read_only(outputs), View<const float, 4>(dout.view),
                           gradients, workspace, *executor);
       Results<double> wide(call);
       wide.out = collect(out, call, here, "out");
