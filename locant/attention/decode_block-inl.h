@@ -273,7 +273,7 @@ inline void soften(const DecodePlan& plan, DecodeState& state, int64_t r, int64_
   for (int64_t c = 0; c < n; c += kLanes) {
     // -inf masks; other numbers stay above that, and a NaN stays a NaN.
     const Vec x = load(scores + c);
-    const Vec y = select(less(x, set(-3.4028234e38f)), set(kMasked), max(set(kLeast), x));
+    const Vec y = select(less(x, set(-3.4028234e38f)), set(kMasked), raise(set(kLeast), x));
     store(scores + c, y);
     top = max(top, y);
   }

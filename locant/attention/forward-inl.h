@@ -194,7 +194,7 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
       }
       scores_of_part_tile(plan, tile, q.scores, panel, start, after, state, s.scores, ahead);
     }
-    if (!moves || !move_references(tile, plan.value_width, state, value_window, s.terms.value_sides)) break;
+    if (!moves || move_references(tile, plan.value_width, state, value_window, s.terms.value_sides)) break;
   }
 
   // 2 softmax, 3 outputs
@@ -259,8 +259,7 @@ inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, cons
     const Vec divisor = select(masked, set(1.0f), sum);
     float inverse[kLanes], lse[kLanes];
     store(inverse, select(masked, zero(), set(plan.dropout.keep_factor) / divisor));
-    // log is for numbers; a NaN stays one.
-    const Vec log_sum = fma(load(state.reference + r0), set(kLn2), log(divisor) + (divisor - divisor));
+    const Vec log_sum = fma(load(state.reference + r0), set(kLn2), log(divisor));
     store(lse, select(masked, set(-__builtin_inff()), log_sum));
     for (int64_t l = 0; l < n; ++l) {
       const int64_t i = i0 + r0 + l;

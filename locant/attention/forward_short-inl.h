@@ -56,7 +56,7 @@ inline void softmax_of_rows(const Plan& plan, int64_t r0, int64_t n, const Range
   const Vec sum = rows_sum(block);
   const Vec divisor = select(unseen, set(1.0f), sum);
   store(factor + r0, select(unseen, zero(), set(plan.dropout.keep_factor) / divisor));
-  const Vec log_sum = fma(load(reference), set(kLn2), log(divisor) + (divisor - divisor));
+  const Vec log_sum = fma(load(reference), set(kLn2), log(divisor));
   store(lse + r0, select(unseen, set(-__builtin_inff()), log_sum));
 }
 

@@ -104,13 +104,29 @@ inline void find_tops(const Tile& tile, const float* scores, float* tops) {
   }
 }
 
+// Scales what row r has summed so far.
+inline void scale_row(int64_t r, Vec factor, int64_t value_width, const SoftmaxState& state,
+                      const Window* value_window, const SideSums& value_sides) {
+  store(state.sums + r * kLanes, load(state.sums + r * kLanes) * factor);
+  float* out = state.out + r * value_width;
+  for (int64_t c = 0; c < value_width; c += kLanes) store(out + c, load(out + c) * factor);
+  if (!value_window) return;
+  float* sums = value_window->at(r, value_window->first);
+  const int64_t columns = value_window->last - value_window->first;
+  for (int64_t c = 0; c < columns; c += kLanes) store(sums + c, load(sums + c) * factor);
+  for (int side = 0; side < 2; ++side) {
+    store(value_sides.at(side, r), load(value_sides.at(side, r)) * factor);
+  }
+}
+
 // Moves the references of a tile's rows to the maxima of its scores (state.tops, relative to them)
 // where that is needed, and scales what was summed so far: out, sums and the window of the value
 // rows. The scores themselves are still relative to the old references: state.steps says by how much.
-// Whether some row starts anew, from the scores of this tile, which then have to be made again.
+// False when rows had to start anew: then they see nothing yet, nothing else has changed, and the
+// scores have to be made again.
 inline bool move_references(const Tile& tile, int64_t value_width, SoftmaxState& state,
                             const Window* value_window, const SideSums& value_sides) {
-  bool unset = false, far = false;
+  bool far = false;
   for (int64_t r0 = 0; r0 < tile.rows; r0 += kLanes) {
     const int64_t n = at_most(kLanes, tile.rows - r0);
     Vec top[kLanes];
@@ -118,39 +134,43 @@ inline bool move_references(const Tile& tile, int64_t value_width, SoftmaxState&
       top[l] = l < n ? load(state.tops + (r0 + l) * kLanes) : set(kMasked);
     }
     const Vec tile_maximum = rows_max(top);
+    store(state.steps + r0, tile_maximum);
+    far |= any(less(set(kFar), select(less(zero(), load(state.seen + r0)), tile_maximum, zero())));
+  }
+  if (far) {
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      if (state.seen[r] == 0 || !(state.steps[r] > kFar)) continue;
+      state.reference[r] = state.seen[r] = 0;
+      scale_row(r, zero(), value_width, state, value_window, value_sides);
+    }
+    state.unset = true;
+    return false;
+  }
+  bool unset = false;
+  for (int64_t r0 = 0; r0 < tile.rows; r0 += kLanes) {
+    const int64_t n = at_most(kLanes, tile.rows - r0);
+    const Vec tile_maximum = load(state.steps + r0);
     const Vec seen = load(state.seen + r0);
     const Mask was_seen = less(zero(), seen);
     const Mask moves = less(select(was_seen, set(kSlack), set(kUnseen)), tile_maximum);
     const Vec step = select(moves, tile_maximum, zero());
-    const Mask leaps = less(set(kFar), select(was_seen, step, zero()));
-    const Vec now_seen = select(leaps, zero(), select(moves, set(1.0f), seen));
-    store(state.reference + r0, select(leaps, zero(), load(state.reference + r0) + step));
+    const Vec now_seen = select(moves, set(1.0f), seen);
+    store(state.reference + r0, load(state.reference + r0) + step);
     store(state.seen + r0, now_seen);
     store(state.steps + r0, step);
     if (n < kLanes || any(less(now_seen, set(0.5f)))) {
       for (int64_t l = 0; l < n; ++l) unset |= state.seen[r0 + l] == 0;
     }
     if (state.fresh || !any(moves)) continue;
-    far |= any(leaps);
     float factors[kLanes];
-    store(factors, select(leaps, zero(), select(was_seen, exp2(zero() - step), set(1.0f))));
+    store(factors, select(was_seen, exp2(zero() - step), set(1.0f)));
     for (int64_t l = 0; l < n; ++l) {
       if (factors[l] == 1) continue;
-      const Vec f = set(factors[l]);
-      store(state.sums + (r0 + l) * kLanes, load(state.sums + (r0 + l) * kLanes) * f);
-      float* out = state.out + (r0 + l) * value_width;
-      for (int64_t c = 0; c < value_width; c += kLanes) store(out + c, load(out + c) * f);
-      if (!value_window) continue;
-      float* sums = value_window->data + (r0 + l) * value_window->row;
-      const int64_t columns = value_window->last - value_window->first;
-      for (int64_t c = 0; c < columns; c += kLanes) store(sums + c, load(sums + c) * f);
-      for (int side = 0; side < 2; ++side) {
-        store(value_sides.at(side, r0 + l), load(value_sides.at(side, r0 + l)) * f);
-      }
+      scale_row(r0 + l, set(factors[l]), value_width, state, value_window, value_sides);
     }
   }
   state.unset = unset;
-  return far;
+  return true;
 }
 
 // Turns scores of rows [r0, r0 + n), column vectors of `vecs`, into probabilities and sums them up;

@@ -335,7 +335,7 @@ inline void add_hook(const Plan& plan, const Tile& tile, int64_t b, int64_t h, S
   for (int64_t i = 0; i < tile.rows; ++i) {
     for (int64_t c = 0; c < kTile; c += kLanes) {
       float* at = scores + i * kTileRow + c;
-      store(at, max(least, load(at) * log2e));  // in this order a NaN stays a NaN
+      store(at, raise(least, load(at) * log2e));
     }
   }
   sources.filled = true;

@@ -9,6 +9,8 @@
 //   load_bf16 store_bf16 load_first_bf16 store_first_bf16
 //                                      of bf16 numbers: widened; rounded to the nearest, ties to even
 //   fma(a, b, c) = a b + c             max min add (+) sub (-) mul (*)
+//   max(a, b)                          b where a is NaN
+//   raise(low, x)                      the larger one; a NaN in x stays one
 //   iload iadd isub imin imax to_float load of i32, arithmetic, conversion
 //   imul ixor ishr<n>                  low half of a product, exclusive or, shift right filling zeros
 //   in_band(x, low, width)             low <= x <= low + width, one unsigned comparison
@@ -83,7 +85,8 @@ inline Vec exp2_rough(Vec x) {
   return scale_by_power(fma(p, r, set(1.0f)), whole);
 }
 
-// Natural logarithm of positive normal numbers: log(2^e (1+f)), f in [sqrt(1/2)-1, sqrt(2)-1].
+// Natural logarithm of positive normal numbers: log(2^e (1+f)), f in [sqrt(1/2)-1, sqrt(2)-1]. A NaN
+// stays one.
 inline Vec log(Vec x) {
   Vec exponent, mantissa;  // mantissa in [sqrt(1/2), sqrt(2))
   take_apart(x, exponent, mantissa);
@@ -98,7 +101,7 @@ inline Vec log(Vec x) {
   p = fma(p, f, set(0.3333333134651184f));
   const Vec square = f * f;
   p = fma(p * f, square, square * set(-0.5f)) + f;
-  return fma(exponent, set(0.6931471805599453f), p);
+  return fma(exponent, set(0.6931471805599453f), p + (x - x));
 }
 
 }  // namespace locant::simd::LOCANT_SIMD_NAMESPACE

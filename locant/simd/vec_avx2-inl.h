@@ -56,6 +56,7 @@ inline void istore(int32_t* p, IVec x) { _mm256_storeu_si256(reinterpret_cast<__
 
 inline Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 inline Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+inline Vec raise(Vec low, Vec x) { return max(low, x); }
 inline Vec min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 inline IVec iadd(IVec a, IVec b) { return _mm256_add_epi32(a, b); }
 inline IVec isub(IVec a, IVec b) { return _mm256_sub_epi32(a, b); }
@@ -98,7 +99,7 @@ inline float hsum(Vec x) {
 
 // x = whole + fraction, |fraction| <= 1/2. Clamped: below 2^-126 the result is flushed to zero.
 inline void split(Vec x, Vec& whole, Vec& fraction) {
-  x = _mm256_max_ps(_mm256_set1_ps(-127.0f), x);  // in this order a NaN stays a NaN
+  x = raise(_mm256_set1_ps(-127.0f), x);
   whole = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   fraction = _mm256_sub_ps(x, whole);
 }

@@ -54,6 +54,7 @@ inline void istore(int32_t* p, IVec x) { _mm512_storeu_si512(p, x); }
 inline Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 // vmaxps takes the second operand where one is NaN.
 inline Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+inline Vec raise(Vec low, Vec x) { return max(low, x); }
 inline Vec min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 inline IVec iadd(IVec a, IVec b) { return _mm512_add_epi32(a, b); }
 inline IVec isub(IVec a, IVec b) { return _mm512_sub_epi32(a, b); }

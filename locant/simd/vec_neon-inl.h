@@ -64,6 +64,7 @@ inline void istore(int32_t* p, IVec x) { vst1q_s32(p, x); }
 inline Vec fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
 // The number where one of them is NaN: a row of NaN does not hide the maxima of others.
 inline Vec max(Vec a, Vec b) { return vmaxnmq_f32(a, b); }
+inline Vec raise(Vec low, Vec x) { return vmaxq_f32(low, x); }
 inline Vec min(Vec a, Vec b) { return vminq_f32(a, b); }  // a NaN stays a NaN
 inline IVec iadd(IVec a, IVec b) { return vaddq_s32(a, b); }
 inline IVec isub(IVec a, IVec b) { return vsubq_s32(a, b); }
@@ -111,7 +112,7 @@ inline float hsum(Vec x) { return vaddvq_f32(x); }  // (x0 + x1) + (x2 + x3)
 
 // x = whole + fraction, |fraction| <= 1/2. Clamped: below 2^-126 the result is flushed to zero.
 inline void split(Vec x, Vec& whole, Vec& fraction) {
-  x = vmaxq_f32(vdupq_n_f32(-127.0f), x);  // this one keeps a NaN
+  x = raise(vdupq_n_f32(-127.0f), x);
   whole = vrndnq_f32(x);
   fraction = vsubq_f32(x, whole);
 }

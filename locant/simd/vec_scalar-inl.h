@@ -62,6 +62,7 @@ inline Vec select(Mask m, Vec a, Vec b) {
 }
 inline IVec iselect(Mask m, IVec a, IVec b) { return (a & m) | (b & ~m); }
 inline Vec max(Vec a, Vec b) { return select((Mask)(a > b), a, b); }
+inline Vec raise(Vec low, Vec x) { return max(low, x); }
 inline Vec min(Vec a, Vec b) { return select((Mask)(a < b), a, b); }
 inline IVec iadd(IVec a, IVec b) { return (IVec)((UVec)a + (UVec)b); }
 inline IVec isub(IVec a, IVec b) { return (IVec)((UVec)a - (UVec)b); }
@@ -98,7 +99,7 @@ inline float hsum(Vec x) { return (x[0] + x[2]) + (x[1] + x[3]); }
 
 // x = whole + fraction, |fraction| <= 1/2. Clamped: below 2^-126 the result is flushed to zero.
 inline void split(Vec x, Vec& whole, Vec& fraction) {
-  x = max(set(-127.0f), x);  // in this order a NaN stays a NaN
+  x = raise(set(-127.0f), x);
   const Vec shift = set(12582912.0f);  // 1.5 2^23: adding it rounds to a whole number
   Vec rounded = x + shift;
   __asm__("" : "+m"(rounded));  // keeps the compiler from cancelling the two

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "tests/attention/engines.h"
+#include "tests/attention/number_hook.h"
 #include "tests/attention/plain_bf16.h"
 
 namespace locant::test {
@@ -70,7 +71,8 @@ Results<double> run_bf16(const Call<double>& call, int threads) {
   return results;
 }
 
-bool is_close(const Call<double>& random) {
+// number_as_hook: its number per distance is added by a hook, to the same effect.
+bool is_close(const Call<double>& random, bool number_as_hook = false) {
   const Call<double> call = rounded_to_bf16(random);
   SCOPED_TRACE(call.text());
   const Expected expected(call);
@@ -86,7 +88,8 @@ bool is_close(const Call<double>& random) {
           for (const Sized& x : sized) size.push_back(x.size);
           oracle::expect_bf16_close(name, got, rough, want, size);
         },
-        run_bf16(call, 2), plain, expected.want, expected.sized);
+        number_as_hook ? as_number(call, run_bf16(with_hook(call), 2)) : run_bf16(call, 2), plain, expected.want,
+        expected.sized);
   }
   return !testing::Test::HasFailure();
 }
@@ -130,6 +133,18 @@ TEST(Bf16, IsNearTheTwinForPackedSequences) {
     call.q_starts = {0, call.shape.q / 3, call.shape.q};
     call.k_starts = {0, call.shape.k / 2, call.shape.k};
     if (!is_close(call)) return;
+  }
+}
+
+TEST(Bf16, IsNearTheTwinWithAHook) {
+  for (uint64_t seed = 4000; seed < 4060; ++seed) {
+    const unsigned others = seed % 3 ? 0u : oracle::Rng(seed).bits() & (kAllTerms | kDropout);
+    Call<double> call = number_call(seed, others, {2, 2, seed % 4 ? 40 : 200, 40});
+    if (seed % 5 == 0 && call.shape.b == 1 && call.q_positions.empty()) {
+      call.q_starts = {0, call.shape.q / 3, call.shape.q};
+      call.k_starts = {0, call.shape.k / 2, call.shape.k};
+    }
+    if (!is_close(call, true)) return;
   }
 }
 

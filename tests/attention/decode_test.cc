@@ -232,6 +232,27 @@ TEST_P(Decode, NanOfAKeyReachesOnlyTheQueriesThatSeeIt) {
   }
 }
 
+// The same for a NaN in a key or a query alone, in the outputs and in the lse.
+TEST_P(Decode, NanOfAKeyOrAQueryShowsInTheLse) {
+  for (const bool in_query : {true, false}) {
+    Call<double> call;
+    call.shape.h = 2, call.shape.hk = 1, call.shape.q = 4, call.shape.k = 1100, call.shape.d = call.shape.dv = 16;
+    call = rounded(random_like(call, 9));
+    call.options.causal = true;
+    const auto dirty = [&](int i) { return in_query ? i == 2 : i >= 2; };
+    if (in_query) {
+      for (int h = 0; h < 2; ++h) call.q[size_t((h * 4 + 2) * 16 + 3)] = std::numeric_limits<double>::quiet_NaN();
+    } else {
+      call.k[size_t(1098 * 16 + 3)] = std::numeric_limits<double>::quiet_NaN();
+    }
+    const Decoded got = decode_call(GetParam(), call, cache_layouts()[2]);
+    for (int hi = 0; hi < 8; ++hi) {
+      EXPECT_EQ(std::isnan(got.lse[size_t(hi)]), dirty(hi % 4)) << "query " << hi % 4;
+      for (int c = 0; c < 16; ++c) EXPECT_EQ(std::isnan(got.out[size_t(hi * 16 + c)]), dirty(hi % 4));
+    }
+  }
+}
+
 // Against the twin in double, at most twice the error of a plain bf16 computation.
 bool is_near_twin_in_bf16(const Call<double>& random) {
   Call<double> call = rounded(random);

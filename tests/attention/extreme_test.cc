@@ -131,6 +131,33 @@ TEST_P(Extreme, SteepSlopesOnBothSides) {
   }
 }
 
+TEST_P(Extreme, ARowThatStartsAnewLeavesTheOthersAlone) {
+  // What a row gives is the same to the last bit whatever the rows of its tile do.
+  for (unsigned terms : {unsigned(kNone), unsigned(kAllTerms)}) {
+    Call<double> call = sized_call(64, 400, 16, terms);
+    for (int j = 0; j < 400; ++j) {
+      for (int c = 0; c < 16; ++c) call.k[size_t(j * 16 + c)] *= 1 + 2 * (j / 64);  // references move
+    }
+    call = rounded(call);
+    const Results<double> quiet = run(call);
+    Call<double> loud = call;
+    for (int h = 0; h < 2; ++h) {
+      for (int c = 0; c < 16; ++c) loud.q[size_t((h * 64 + 7) * 16 + c)] *= 1000;
+    }
+    const Results<double> got = run(loud);
+    SCOPED_TRACE(terms_text(terms));
+    expect_like_twin(loud, got, GetParam().eps());
+    for (int hi = 0; hi < 128; ++hi) {
+      if (hi % 64 == 7) continue;
+      EXPECT_EQ(got.lse[size_t(hi)], quiet.lse[size_t(hi)]) << "row " << hi;
+      for (int c = 0; c < 16; ++c) {
+        ASSERT_EQ(got.out[size_t(hi * 16 + c)], quiet.out[size_t(hi * 16 + c)]) << "row " << hi;
+        ASSERT_EQ(got.dq[size_t(hi * 16 + c)], quiet.dq[size_t(hi * 16 + c)]) << "row " << hi;
+      }
+    }
+  }
+}
+
 // --- numbers per key ----------------------------------------------------------------------------
 
 TEST_P(Extreme, MinusInfinityByHeadHidesTheKeyFromThatHeadOnly) {

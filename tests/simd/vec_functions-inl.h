@@ -17,6 +17,9 @@ void fma(const float* a, const float* b, const float* c, float* out) {
 void max(const float* a, const float* b, float* out) {
   v::store(out, v::max(v::load(a), v::load(b)));
 }
+void raise(const float* low, const float* x, float* out) {
+  v::store(out, v::raise(v::load(low), v::load(x)));
+}
 void min(const float* a, const float* b, float* out) {
   v::store(out, v::min(v::load(a), v::load(b)));
 }
@@ -78,7 +81,7 @@ void store_bf16(const float* x, int n, uint16_t* out) {
 }  // namespace
 
 const VecFunctions kVecFunctions = {
-    v::kLanes, exp2, log,  fma,       max,  min,  whole,      iota,        in_band,   less,
-    gather,    igather, pick, transpose, hmax, hsum, load_first, store_first, load_bf16, store_bf16};
+    v::kLanes, exp2,      log,  fma,  max,        raise,       min,       whole,     iota, in_band, less, gather,
+    igather,   pick,      transpose,  hmax, hsum, load_first, store_first, load_bf16, store_bf16};
 
 }  // namespace locant::test::LOCANT_SIMD_NAMESPACE

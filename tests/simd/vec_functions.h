@@ -12,6 +12,7 @@ struct VecFunctions {
   void (*log)(const float* x, float* out);
   void (*fma)(const float* a, const float* b, const float* c, float* out);
   void (*max)(const float* a, const float* b, float* out);
+  void (*raise)(const float* low, const float* x, float* out);
   void (*min)(const float* a, const float* b, float* out);
   // out: [8][lanes]: a + b, a - b, the larger, the smaller, a as float's bits, a * b, a ^ b, a >> 7
   void (*whole)(const int32_t* a, const int32_t* b, int32_t* out);

@@ -108,6 +108,9 @@ TEST_P(VecOf, Log) {
   for (float& one : numbers_) one = 1;
   v_.log(numbers_, out_);
   for (int l = 0; l < v_.lanes; ++l) EXPECT_EQ(out_[l], 0);
+  for (float& one : numbers_) one = kNan;
+  v_.log(numbers_, out_);
+  for (int l = 0; l < v_.lanes; ++l) EXPECT_TRUE(std::isnan(out_[l]));
 }
 
 TEST_P(VecOf, Arithmetic) {
@@ -130,9 +133,13 @@ TEST_P(VecOf, MinKeepsTheSecondWhenItIsNan) {
   for (int l = 0; l < v_.lanes; ++l) EXPECT_TRUE(std::isnan(out_[l]));
 }
 
-TEST_P(VecOf, MaxTakesTheSecondWhenTheFirstIsNan) {
+TEST_P(VecOf, MaxTakesTheSecondWhenTheFirstIsNanAndRaiseKeepsIt) {
   float x[kMost];
+  v_.raise(numbers_, numbers_ + kMost, out_);
+  for (int l = 0; l < v_.lanes; ++l) EXPECT_EQ(out_[l], std::max(numbers_[l], numbers_[kMost + l]));
   for (float& one : x) one = kNan;
+  v_.raise(numbers_, x, out_);
+  for (int l = 0; l < v_.lanes; ++l) EXPECT_TRUE(std::isnan(out_[l]));
   v_.max(x, numbers_, out_);
   for (int l = 0; l < v_.lanes; ++l) EXPECT_EQ(out_[l], numbers_[l]);
 }
