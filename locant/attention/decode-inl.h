@@ -61,6 +61,21 @@ inline void add_value_rows(const DecodePlan& plan, int64_t hk, DecodeState& stat
   }
 }
 
+// Where keys [j, j + n) stand.
+inline BlockPlaces places_of(const DecodePlan& plan, int64_t b, int64_t j, int64_t n) {
+  BlockPlaces places;
+  places.first = j;
+  if (!plan.k_position) return places;
+  const StepSpan* span = plan.k_span + b * plan.k_batches * (plan.padded / kStep) + j / kStep;
+  places.first = span->first;
+  bool consecutive = true;
+  for (int64_t c = 0; c < n; c += kStep) {
+    consecutive &= span[c / kStep].consecutive && span[c / kStep].first == span->first + c;
+  }
+  if (!consecutive) places.position = plan.k_position + b * plan.k_batches * plan.padded + j;
+  return places;
+}
+
 template <class T, class K>
 inline void decode_split_of(const DecodePlan& plan, const DecodePart& part, DecodeScratch& s) {
   const int64_t b = part.b, length = plan.lengths[b];
@@ -68,25 +83,22 @@ inline void decode_split_of(const DecodePlan& plan, const DecodePart& part, Deco
   for (int64_t hk = part.first; hk < part.last; ++hk) {
     open_split(plan, part, hk, first, last, s.states[hk - part.first]);
   }
-  const int32_t* positions = plan.k_position ? plan.k_position + b * plan.k_batches * plan.padded : nullptr;
-  const StepSpan* spans = plan.k_position ? plan.k_span + b * plan.k_batches * (plan.padded / kStep) : nullptr;
-  for (int64_t j = first; j < last; j += plan.block) {
-    const int64_t n = at_most(plan.block, last - j);
-    BlockPlaces places;
-    places.first = j;
-    if (positions) {
-      const StepSpan* span = spans + j / kStep;
-      places.first = span->first;
-      bool consecutive = true;
-      for (int64_t c = 0; c < n; c += kStep) {
-        consecutive &= span[c / kStep].consecutive && span[c / kStep].first == span->first + c;
-      }
-      if (!consecutive) places.position = positions + j;
-    }
+  // In pages, and where heads lie side by side, head after head reads what belongs together.
+  const int64_t together = plan.block_table ? plan.page_size : part.last - part.first > 1 ? 1 : kSplit;
+  const int64_t run = (together + plan.block - 1) / plan.block * plan.block;
+  for (int64_t from = first; from < last; from += run) {
+    const int64_t to = at_most(last, from + run);
     for (int64_t hk = part.first; hk < part.last; ++hk) {
       DecodeState& state = s.states[hk - part.first];
-      const bool whole = find_seen(plan, b, hk, places, j, n, s.seen);
-      decode_block<T, K>(plan, s, state, b, hk, j, n, whole, places);
+      for (int64_t j = from; j < to; j += plan.block) {
+        const int64_t n = at_most(plan.block, last - j);
+        const BlockPlaces places = places_of(plan, part.b, j, n);
+        const bool whole = find_seen(plan, part.b, hk, places, j, n, s.seen);
+        Next next = {hk, j + n};  // what is read after it
+        if (next.j >= to && hk + 1 < part.last) next = {hk + 1, from};
+        if (next.j >= to) next.hk = part.first;
+        decode_block<T, K>(plan, s, state, b, hk, j, n, whole, places, next);
+      }
     }
   }
   for (int64_t hk = part.first; hk < part.last; ++hk) {

@@ -49,11 +49,13 @@ void decode_by_kernel(const DecodeInputs<T>& in, const Terms<float>& terms, cons
     executor.run(units, [&](int64_t index, int) { set.row_products(plan, index / plan.Hk, index % plan.Hk); });
   }
 
-  // Where a token's heads lie side by side, one task reads them all.
-  const bool tokens_first = plan.k_head < plan.k_row && plan.Hk > 1;
-  const int64_t heads = tokens_first ? plan.Hk : 1, groups = plan.Hk / heads;
-  const size_t bytes = set.bytes(plan, heads);
+  // Where heads lie side by side in a token or in a page, one task reads them all: memory in no order is
+  // read in longer pieces. Not in pages when that leaves too few tasks.
   const int threads = executor.threads();
+  const bool tokens_first = plan.k_head < plan.k_row;
+  const bool whole_pages = plan.block_table && plan.B * plan.splits >= 4 * threads;
+  const int64_t heads = tokens_first || whole_pages ? plan.Hk : 1, groups = plan.Hk / heads;
+  const size_t bytes = set.bytes(plan, heads);
   char* scratch = arrays.take<char>(threads * static_cast<int64_t>(bytes));
   const int64_t parts = groups * plan.splits;
   executor.run(plan.B * parts, [&](int64_t index, int worker) {

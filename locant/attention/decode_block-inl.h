@@ -395,10 +395,16 @@ inline void copy_block(const DecodePlan& plan, const DecodeScratch& s, int64_t b
   }
 }
 
+// The block that is read next: a key head and its first key.
+struct Next {
+  int64_t hk, j;
+};
+
 // Block [j, j + n) of a sequence for one key head. K: what keys are once they are read.
 template <class T, class K>
 inline void decode_block(const DecodePlan& plan, DecodeScratch& s, DecodeState& state, int64_t b,
-                         int64_t hk, int64_t j, int64_t n, bool whole, const BlockPlaces& places) {
+                         int64_t hk, int64_t j, int64_t n, bool whole, const BlockPlaces& places,
+                         Next next) {
   DecodeBlock<K, T> block;
   block.j = j;
   block.n = n;
@@ -413,9 +419,9 @@ inline void decode_block(const DecodePlan& plan, DecodeScratch& s, DecodeState& 
           block.v[c / kStep] = {
               token<T>(plan, plan.v, plan.v_batch, plan.v_head, plan.v_row, b, hk, j + c), plan.v_row};
         }
-        if (plan.block_table && plan.k_row == plan.D && j + n + kStep <= plan.lengths[b]) {
+        if (plan.block_table && plan.k_row == plan.D && next.j + kStep <= plan.lengths[b]) {
           block.next = reinterpret_cast<const char*>(
-              token<T>(plan, plan.k, plan.k_batch, plan.k_head, plan.k_row, b, hk, j + n));
+              token<T>(plan, plan.k, plan.k_batch, plan.k_head, plan.k_row, b, next.hk, next.j));
           block.next_end = block.next + kStep * plan.D * static_cast<int64_t>(sizeof(T));
         }
         decode_rows(plan, s, state, b, hk, block, 0, plan.rows);
