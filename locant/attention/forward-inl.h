@@ -338,7 +338,8 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s, 
         }
         if (value_window) clear_window(plan.value_rows, d.first, d.last, rows, s.terms.value, s.terms.value_sides);
       }
-      for (int64_t kt = first_kt; kt < last_kt; ++kt) {
+      for (int64_t n = 0; n < last_kt - first_kt; ++n) {
+        const int64_t kt = plan.downwards ? last_kt - 1 - n : first_kt + n;
         Tile tile;
         if (!find_tile(plan, part.b, qt, kt, tile)) continue;
         pack_tile(plan, s.keys, part.b, part.h, kt, false);

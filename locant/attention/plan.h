@@ -188,6 +188,9 @@ struct Plan {
 
   // Keys are taken in chunks of so many tiles, queries in parts of at most so many.
   int64_t chunk_tiles = 1, part_tiles = 1;
+  // Forward, the key tiles of a chunk from the last to the first: where a query's nearest keys are the
+  // last it sees, its first reference is likely right for all, and need not move tile by tile (ALiBi).
+  bool downwards = false;
   bool simple = false;  // every sequence stands at consecutive positions
   LOCANT_PLAN_INLINE bool one_chunk() const { return k_places.tiles <= chunk_tiles; }
 

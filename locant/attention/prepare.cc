@@ -432,6 +432,7 @@ Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays
 
   plan.chunk_tiles = std::max<int64_t>(1, plan.k_places.tiles);
   if (!backward) plan.chunk_tiles = std::min(plan.chunk_tiles, kChunkTiles);
+  plan.downwards = !backward && plan.right == 0;
 
   // Inside: factor of everything that the scale multiplies; outside: of what is added after it. With
   // a softcap c: c tanh(x / c) = c (1 - 2 / (exp2(x 2 log2(e) / c) + 1)).
