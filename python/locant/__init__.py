@@ -15,6 +15,7 @@ from . import (
 )
 from ._attention import attention, composed_attention
 from ._decode import KVCache, decode
+from .hf import accelerate, restore
 from .position import Scheme, Terms
 
 try:
@@ -35,10 +36,12 @@ __all__ = [
     "Scheme",
     "Terms",
     "__version__",
+    "accelerate",
     "attention",
     "composed_attention",
     "decode",
     "instruction_set",
     "nn",
     "position",
+    "restore",
 ]

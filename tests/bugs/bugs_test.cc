@@ -23,12 +23,20 @@ std::string text_of_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-// "Suite.Name" of every test in the sources.
+// "Suite.Name" of every test in the sources, "file.name" of those in Python.
 std::set<std::string> tests_in_sources() {
   static const std::regex kTest(R"(\bTEST(?:_P|_F)?\(\s*(\w+)\s*,\s*(\w+)\s*\))");
+  static const std::regex kPythonTest(R"(\ndef (test_\w+)\()");
   std::set<std::string> tests;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(LOCANT_SOURCE_DIR "/tests")) {
+    if (entry.path().extension() == ".py") {
+      const std::string text = text_of_file(entry.path());
+      for (std::sregex_iterator match(text.begin(), text.end(), kPythonTest), end; match != end;
+           ++match) {
+        tests.insert(entry.path().stem().string() + "." + (*match)[1].str());
+      }
+    }
     if (entry.path().extension() != ".cc") continue;
     const std::string text = text_of_file(entry.path());
     for (std::sregex_iterator match(text.begin(), text.end(), kTest), end; match != end; ++match) {

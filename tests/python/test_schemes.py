@@ -240,3 +240,29 @@ def test_embeddings() -> None:
 def test_bad_schemes_say_why(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+# --- public bugs (tests/bugs.md) ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_D07_slopes_are_never_half_precision(dtype: torch.dtype) -> None:
+    scheme = position.Alibi(12).to(dtype)
+    q, k, v = (torch.zeros(1, 12, 300, 8, dtype=dtype) for _ in range(3))
+    _, lse = attention(q, k, v, scheme, causal=True, return_lse=True)
+    away = torch.arange(300, dtype=torch.float64)
+    want = torch.logsumexp(-(0.5**0.5) * away, 0)  # the ninth of twelve
+    assert abs(float(lse[0, 8, -1] - want)) < 1e-6
+
+
+def test_D13_autocast_does_not_reach_the_angles() -> None:
+    q, k, v = (torch.randn(1, 2, 40, 128) for _ in range(3))
+    scheme, at = position.Rope(128), torch.arange(40)
+    with torch.autocast("cpu", torch.bfloat16):
+        near = attention(q, k, v, scheme, positions=at)
+        far = attention(q, k, v, scheme, positions=at + 4056)  # to 4095
+    assert near.dtype == torch.bfloat16
+    # Only differences count, so the two differ by the rounding of turned queries and keys alone.
+    assert float((near - far).abs().max()) < 0.05
+    exact = attention(q, k, v, scheme, positions=at + 4056)
+    assert float((far - exact).abs().max()) < 0.05

@@ -14,8 +14,8 @@ from .terms import RowPerDistance, Terms, index_map
 _MAP_OPTIONS = ("version", "buckets", "max_positions", "rounding", "edge")
 
 
-def _index_map(options: dict[str, Any], reach: int) -> Tensor:
-    """Rows of the whole table by distance.
+def distance_map(options: dict[str, Any], reach: int) -> Tensor:
+    """Rows of the whole table by distance, as an index map; options as of `Deberta`.
 
     The registry's scheme keeps only the rows that a call reaches and renumbers them. A table that
     holds its own row numbers tells which they were.
@@ -98,7 +98,7 @@ class Deberta(BuiltIn):
             if version == "v1"
             else (prefix + "key_proj", prefix + "query_proj")
         )
-        self._map = _index_map({name: options[name] for name in _MAP_OPTIONS}, max_positions + 2)
+        self._map = distance_map({name: options[name] for name in _MAP_OPTIONS}, max_positions + 2)
 
     def _rows(self, table: Tensor, name: str) -> Tensor:
         bias = self.array(name + ".bias") if name != "pos_proj" else None

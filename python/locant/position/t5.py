@@ -57,10 +57,14 @@ class T5(BuiltIn):
             except InvalidScheme as error:  # one of the two may be impossible
                 self._maps.append(str(error))
 
-    def terms(self, call: Call) -> Terms:
-        """One number for each bucket and head."""
-        index = self._maps[int(call.causal)]
+    def bucket_map(self, causal: bool = False) -> Tensor:
+        """The bucket of a distance, an index map."""
+        index = self._maps[int(causal)]
         if isinstance(index, str):
             raise InvalidScheme(index)
+        return index
+
+    def terms(self, call: Call) -> Terms:
+        """One number for each bucket and head."""
         table = self.array("relative_attention_bias.weight").t()
-        return Terms(number=NumberPerDistance(table, index))
+        return Terms(number=NumberPerDistance(table, self.bucket_map(call.causal)))

@@ -1,0 +1,446 @@
+#!/usr/bin/env python3
+"""Hugging Face models on Locant's kernel and on their own attention, in one run.
+
+  ./run bench huggingface                    all of it: about an hour and a half on two cores
+  ./run bench huggingface --goals            with what is to be reached beside it
+  ./run bench huggingface --only 'deberta.*512'   lines whose name has this regular expression in it
+  ./run bench huggingface --smoke            every line once, short: does it run?
+
+Lines named "attention" time one self-attention module with its projections: 12 heads of 64, batch
+1, no padding, float32, the configuration of the family's base model, dropout 0. Lines named "model"
+time the whole model with 12 layers (a vocabulary of 8192): inference, and a training step with the
+model's own dropout of 0.1 and AdamW. The other side is the module's own best path: of eager and
+sdpa, where it has both, whichever is faster there. Both sides take turns, round by round; the ratio
+is the median over the rounds, above 1 where Locant is faster. One thread is measured by processor
+time, several by the clock. "kept": projected positions come from the call before, as in evaluation;
+else they are made again. Memory is what a process grows by in one call, results included, each side
+in a process of its own. Leave the machine alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import gc
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+HEADS, SIZE = 12, 64
+WIDTH = HEADS * SIZE
+
+# Times as fast as the module's own best path, one thread (and two): what is to be reached.
+GOALS = {
+    ("deberta_v2", "forward", 512): 2.4,
+    ("deberta_v2", "forward kept", 512): 3.3,
+    ("deberta_v2", "forward", 2048): 8.0,
+    ("t5", "forward", 512): 1.45,
+    ("t5", "forward", 2048): 3.5,
+    ("deberta_v2", "forward+backward", 512): 1.4,
+    ("deberta_v2", "forward+backward", 2048): 4.5,
+    ("t5", "forward+backward", 512): 1.35,
+    ("t5", "forward+backward", 2048): 3.0,
+}
+MEMORY_GOAL = 0.1  # of the other side's, at 2048
+FAMILIES = ("t5", "t5_decoder", "mpnet", "deberta", "deberta_v2")
+
+
+# --- the models -----------------------------------------------------------------------------------
+
+
+def config_of(family: str, dropout: float, layers: int = 12) -> Any:
+    """The family's base model, with fewer words."""
+    import transformers
+
+    if family.startswith("t5"):
+        return transformers.T5Config(
+            vocab_size=8192, d_model=WIDTH, d_kv=SIZE, num_heads=HEADS, d_ff=3072,
+            num_layers=layers, dropout_rate=dropout, is_decoder=family == "t5_decoder",
+            use_cache=False,
+        )  # fmt: skip
+    common = dict(
+        vocab_size=8192, hidden_size=WIDTH, num_attention_heads=HEADS, intermediate_size=3072,
+        num_hidden_layers=layers, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+    )  # fmt: skip
+    if family == "mpnet":
+        return transformers.MPNetConfig(max_position_embeddings=4096, **common)
+    disentangled = dict(
+        relative_attention=True, pos_att_type="p2c|c2p", position_biased_input=False,
+        max_position_embeddings=512, type_vocab_size=0,
+    )  # fmt: skip
+    if family == "deberta":
+        return transformers.DebertaConfig(**common, **disentangled)
+    return transformers.DebertaV2Config(
+        **common, **disentangled, position_buckets=256, share_att_key=True,
+        norm_rel_ebd="layer_norm",
+    )  # fmt: skip
+
+
+def model_of(family: str, config: Any) -> Any:
+    """The whole model."""
+    import transformers
+
+    if family == "t5_decoder":
+        from transformers.models.t5.modeling_t5 import T5Stack
+
+        return T5Stack(config)
+    kinds = {
+        "t5": "T5EncoderModel",
+        "mpnet": "MPNetModel",
+        "deberta": "DebertaModel",
+        "deberta_v2": "DebertaV2Model",
+    }
+    return getattr(transformers, kinds[family])(config)
+
+
+def paths_of(family: str) -> tuple[str, ...]:
+    """The attention that transformers has for a family."""
+    return ("sdpa", "eager") if family.startswith("t5") else ("eager",)
+
+
+def on(path: str, model: Any) -> Any:
+    """A copy of the model that computes on one of transformers' paths or on "locant"."""
+    import locant
+
+    model = copy.deepcopy(model)
+    if path == "locant":
+        locant.accelerate(model)
+    elif path == "sdpa":
+        model.set_attn_implementation("sdpa")
+    return model
+
+
+# --- one attention module -------------------------------------------------------------------------
+
+
+def attention_call(family: str, model: Any, n: int, kept: bool) -> tuple[Any, Callable[..., Any]]:
+    """(the first layer's self-attention, a call of it with what its stack hands to it)."""
+    x_shape = (1, n, WIDTH)
+    if family.startswith("t5"):
+        stack = model.encoder if family == "t5" else model
+        module = stack.block[0].layer[0].SelfAttention
+        return module, lambda x: module(x)[0]
+    if family == "mpnet":
+        encoder = model.encoder
+        module = encoder.layer[0].attention.attn
+        return module, lambda x: module(x, None, encoder.compute_position_bias(x))[0]
+    encoder = model.encoder
+    module = encoder.layer[0].attention.self
+    x = torch.empty(x_shape)
+    mask = encoder.get_attention_mask(torch.ones(1, n))
+    relative = encoder.get_rel_pos(x)
+    held = module.__dict__.get("_locant_kept")
+
+    def call(x: Any, table: Any) -> Any:
+        if held is not None and not kept:
+            held.drop()
+        return module(x, mask, relative_pos=relative, rel_embeddings=table)[0]
+
+    return module, call
+
+
+def attention_step(family: str, way: str, n: int, path: str, model: Any) -> Callable[[], Any]:
+    """One call of a self-attention module, with its gradients where `way` says so."""
+    model = on(path, model)
+    backward = "backward" in way
+    model.train(backward)
+    module, call = attention_call(family, model, n, "kept" in way)
+    torch.manual_seed(1)
+    arguments = [torch.randn(1, n, WIDTH)]
+    if family.startswith("deberta"):
+        with torch.no_grad():
+            arguments.append(model.encoder.get_rel_embedding().detach().clone())
+    gradient = torch.randn(1, n, WIDTH)
+
+    def forward() -> Any:
+        with torch.no_grad():
+            return call(*arguments)
+
+    def both() -> Any:
+        leaves = [a.detach().requires_grad_() for a in arguments]
+        module.zero_grad(set_to_none=True)
+        call(*leaves).backward(gradient)
+        return leaves
+
+    return both if backward else forward
+
+
+# --- whole models ---------------------------------------------------------------------------------
+
+
+def model_step(family: str, way: str, n: int, path: str, model: Any) -> Callable[[], Any]:
+    """Inference over n tokens, or a training step."""
+    model = on(path, model)
+    ids = torch.randint(3, 8192, (1, n), generator=torch.Generator().manual_seed(2))
+    more = {} if family == "t5_decoder" else {"attention_mask": torch.ones(1, n, dtype=torch.long)}
+    if way == "inference":
+        model.eval()
+
+        def infer() -> Any:
+            with torch.no_grad():
+                return model(input_ids=ids, **more)[0]
+
+        return infer
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+
+    def train() -> Any:
+        loss = model(input_ids=ids, **more)[0].square().mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return train
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def time_of(step: Callable[[], Any], threads: int, at_least: float) -> float:
+    """Milliseconds of a call: the median of as many as fit."""
+    clock = time.process_time if threads == 1 else time.perf_counter
+    times: list[float] = []
+    begin = time.perf_counter()
+    while not times or time.perf_counter() - begin < at_least:
+        start = clock()
+        step()
+        times.append(clock() - start)
+    return 1e3 * statistics.median(times)
+
+
+def measure(a: Any, what: str, family: str, way: str, n: int, threads: int) -> dict[str, Any]:
+    """Both sides in turns."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    layers = (1 if what == "attention" else 12) if not a.smoke else 1
+    model = model_of(family, config_of(family, 0.0 if what == "attention" else 0.1, layers))
+    make = attention_step if what == "attention" else model_step
+    at_least = 0.0 if a.smoke else 0.3
+    paths = [p for p in paths_of(family) if a.path in ("", p)] if a.side != "ours" else []
+    tried = {}
+    for path in paths:
+        step = make(family, way, n, path, model)
+        step()
+        tried[path] = (time_of(step, threads, at_least) if len(paths) > 1 else 0.0, step)
+    best = min(tried, key=lambda path: tried[path][0]) if tried else ""
+    theirs_step = tried.pop(best)[1] if best else None
+    tried.clear()
+    gc.collect()
+    ours_step = make(family, way, n, "locant", model)
+    ours_step()
+    ours, theirs = [], []
+    for _ in range(a.rounds):
+        if theirs_step is not None:
+            theirs.append(time_of(theirs_step, threads, at_least))
+            time.sleep(0.0 if a.smoke else 0.1)  # until idle threads no longer spin
+        ours.append(time_of(ours_step, threads, at_least))
+    result: dict[str, Any] = {"threads": threads, "ours_ms": statistics.median(ours), "path": best}
+    if theirs:
+        ratios = [y / x for x, y in zip(ours, theirs, strict=True)]
+        result.update(theirs_ms=statistics.median(theirs), ratio=statistics.median(ratios))
+    return result
+
+
+def status(field: str) -> float:
+    """Of this process, MB."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) / 1e3 * 1.024 for line in file if line.startswith(field))
+
+
+def memory_of_one_call(a: Any, family: str, way: str, n: int) -> float:
+    """By how many MB this process grows in one call of the attention module."""
+    torch.set_num_threads(2)
+    model = model_of(family, config_of(family, 0.0, 1))
+    attention_step(family, way, 64, a.path, model)()  # loads what is loaded at the first call
+    step = attention_step(family, way, n, a.path, model)
+    gc.collect()
+    before = status("VmRSS:")
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    held = step()
+    del held
+    return max(0.0, status("VmHWM:") - before)
+
+
+def child(a: Any, *words: str) -> dict[str, Any] | None:
+    """The JSON that this program prints in a process of its own; None if that was killed."""
+    command = [sys.executable, __file__, "--json", "--rounds", str(a.rounds), *words]
+    if a.smoke:
+        command.append("--smoke")
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode < 0 or done.returncode == 137:
+        return None
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command[2:])} failed")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def lines_of(a: Any) -> list[tuple[str, str, str, int]]:
+    """(what, family, way, length)."""
+    lines = []
+    for n in a.lengths:
+        for family in FAMILIES:
+            ways = ["forward", "forward+backward"]
+            if family.startswith("deberta"):
+                ways.insert(1, "forward kept")
+            lines += [("attention", family, way, n) for way in ways]
+    lines += [
+        ("memory", family, way, max(a.lengths))
+        for family in FAMILIES
+        for way in ("forward", "forward+backward")
+    ]
+    for n in a.lengths:
+        for family in ("t5", "mpnet", "deberta_v2"):
+            lines += [("model", family, way, n) for way in ("inference", "training")]
+    return lines
+
+
+def name_of(what: str, family: str, way: str, n: int) -> str:
+    """As it is printed."""
+    return f"{what} {family} {way} {n}"
+
+
+def run_line(a: Any, line: tuple[str, str, str, int]) -> list[dict[str, Any]]:
+    """The results of a line, one for each number of threads."""
+    what, family, way, n = line
+    exact = ["--line", what, family, way, str(n)]
+    if what == "memory":
+        sides = {}
+        for path in ("locant", *paths_of(family)):
+            found = child(a, *exact, "--path", path)
+            sides[path] = float("inf") if found is None else found["mb"]
+        ours = sides.pop("locant")
+        best = min(sides, key=lambda path: sides[path])
+        result = {"ours_mb": ours, "theirs_mb": sides[best], "path": best, "threads": 2}
+        result["share"] = ours / sides[best]
+        if a.goals and n >= 2048:
+            result.update(goal=MEMORY_GOAL, reached=result["share"] <= MEMORY_GOAL)
+        return [result]
+    results = []
+    for threads in a.threads:
+        if what == "attention":
+            result = measure(a, what, family, way, n, threads)
+        else:
+            words = [*exact, "--threads", str(threads)]
+            found = child(a, *words)
+            if found is None:  # the other side does not fit into memory
+                found = child(a, *words, "--side", "ours")
+            if found is None:
+                raise RuntimeError("does not fit into memory")
+            result = found
+            result["ours_tokens_per_s"] = 1e3 * n / result["ours_ms"]
+            if "theirs_ms" in result:
+                result["theirs_tokens_per_s"] = 1e3 * n / result["theirs_ms"]
+        goal = GOALS.get((family, way, n)) if what == "attention" else None
+        if a.goals and goal and "ratio" in result:
+            result.update(goal=goal, reached=result["ratio"] >= goal)
+        results.append(result)
+    return results
+
+
+def show(name: str, result: dict[str, Any]) -> None:
+    """One line of the table."""
+    goal = ""
+    if "goal" in result:
+        goal = f"  goal {result['goal']:.3g}{'' if result['reached'] else '  MISSED'}"
+    head = f"{name:44s} t{result['threads']}"
+    against = f"{result['path']:>6}"
+    if "share" in result:
+        print(
+            f"{head} {result['ours_mb']:10.1f} MB {result['theirs_mb']:10.1f} MB {against}"
+            f" {result['share']:7.3f} {goal}",
+            flush=True,
+        )
+        return
+    unit, cells = "ms   ", [result["ours_ms"], result.get("theirs_ms")]
+    if "ours_tokens_per_s" in result:
+        unit, cells = "tok/s", [result["ours_tokens_per_s"], result.get("theirs_tokens_per_s")]
+    theirs = "out of memory   " if cells[1] is None else f"{cells[1]:10.1f} {unit}"
+    ratio = "" if "ratio" not in result else f"{result['ratio']:7.2f}x"
+    print(f"{head} {cells[0]:10.1f} {unit} {theirs} {against} {ratio}{goal}", flush=True)
+
+
+def parse() -> Any:
+    """The arguments."""
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    whole = lambda text: [int(x) for x in text.split(",")]  # noqa: E731
+    p.add_argument("--threads", type=whole, default=[1, 2], help="as in 1,2 (the default)")
+    p.add_argument("--lengths", type=whole, default=[128, 512, 2048], help="default 128,512,2048")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--only", default="", help="a regular expression that the name has in it")
+    p.add_argument("--goals", action="store_true", help="what is to be reached, and what missed it")
+    p.add_argument("--json", action="store_true", help="a line of JSON for each result")
+    p.add_argument("--list", action="store_true", help="print the names of the lines")
+    p.add_argument("--smoke", action="store_true", help="32 tokens, one round, one layer")
+    p.add_argument("--line", nargs=4, help=argparse.SUPPRESS)  # of a child
+    p.add_argument("--path", default="", help=argparse.SUPPRESS)
+    p.add_argument("--side", default="", help=argparse.SUPPRESS)
+    a = p.parse_args()
+    if a.smoke:
+        a.rounds, a.lengths = 1, [32]
+    return a
+
+
+def main() -> int:
+    """Prints a table; 1 if a line could not be had."""
+    a = parse()
+    if a.list:
+        print(*(name_of(*line) for line in lines_of(a)), sep="\n")
+        return 0
+    import logging
+
+    import transformers
+
+    import locant
+
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+    torch.set_num_interop_threads(1)
+    if a.line:
+        what, family, way, n = a.line[0], a.line[1], a.line[2], int(a.line[3])
+        if what == "memory":
+            print(json.dumps({"mb": memory_of_one_call(a, family, way, n)}))
+        else:
+            print(json.dumps(measure(a, what, family, way, n, a.threads[0])))
+        return 0
+    if not a.json:
+        print(
+            f"torch {torch.__version__}, transformers {transformers.__version__}, "
+            f"{locant.instruction_set()}; locant, its own best path, which that is, times as fast"
+        )
+    failed = 0
+    for line in lines_of(a):
+        name = name_of(*line)
+        if not re.search(a.only, name):
+            continue
+        try:
+            results = run_line(a, line)
+        except Exception as error:  # one line that cannot be had is no reason to lose the others
+            failed += 1
+            print(
+                f"{name}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True
+            )
+            continue
+        for result in results:
+            if a.json:
+                print(json.dumps({"name": name, **result}), flush=True)
+            else:
+                show(name, result)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

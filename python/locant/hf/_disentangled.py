@@ -1,0 +1,236 @@
+"""What DeBERTa v1, v2 and v3 have in common: rows of one table by distance, masks of keys alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from .. import _ops
+from .._attention import attention
+from ..position import RowPerDistance, Terms, index_map, look_up
+from ..position.deberta import distance_map
+from ._family import PREFIX
+from ._interface import DENSE, WEIGHTS, say_original
+from ._kept import Kept, may_keep
+
+HOW = "disentangled attention; projected positions are kept in evaluation"
+STANDARD = "standard"
+"""What our encoders hand to their layers in place of relative positions [1, L, L]."""
+_POSITIONS = "relative positions are not the order of the tokens"
+KEPT = PREFIX + "kept"
+_ROWS, _JUDGED = PREFIX + "rows", PREFIX + "judged"
+
+Rows = tuple[RowPerDistance | None, RowPerDistance | None]
+"""For queries and for keys."""
+
+
+class DistanceRows:
+    """Rows of DeBERTa's table [2 span, hidden] by distance, and those that a length needs.
+
+    buckets: v2's position_buckets, 0 or less for none. reach: max_relative_positions.
+    """
+
+    def __init__(self, buckets: int, reach: int) -> None:
+        options: dict[str, Any] = {"version": "v1", "max_positions": reach}
+        if buckets > 0:
+            options = {"version": "v2", "buckets": buckets, "max_positions": reach}
+        self.span = buckets if buckets > 0 else reach
+        self.map = distance_map({**options, "rounding": "hf", "edge": "hf"}, reach + 2)
+        self.far = reach + 2
+        self.rows = look_up(self.map, torch.arange(-self.far, self.far + 1))
+        self._last: tuple[int, tuple[int, int, Tensor]] | None = None
+
+    def needed(self, length: int) -> tuple[int, int, Tensor]:
+        """(first row, one past the last, index map into these) for sequences of this length."""
+        if torch.compiler.is_compiling():
+            return 0, 2 * self.span, self.map
+        last = self._last
+        if last is None or last[0] != length:
+            away = max(0, min(length - 1, self.far))
+            rows = self.rows[self.far - away : self.far + away + 1]
+            low, high = int(rows.min()), int(rows.max())
+            ends = int(rows[0]) - low, int(rows[-1]) - low
+            last = self._last = (length, (low, high + 1, index_map(-away, rows - low, *ends)))
+        return last[1]
+
+    def standard(self, relative: Tensor) -> bool:
+        """Whether relative positions [..., L, L] are i - j, in buckets where there are buckets."""
+        n = relative.shape[-1]
+        if relative.dim() < 2 or n == 0 or relative.numel() != n * n:
+            return False
+        rows = (relative.reshape(n, n) + self.span).clamp(0, 2 * self.span - 1).cpu()
+        away = torch.arange(n).clamp(max=self.far)
+        return (
+            torch.equal(rows[0].long(), self.rows[self.far + away])
+            and torch.equal(rows[:, 0].long(), self.rows[self.far - away])
+            and torch.equal(rows[1:, 1:], rows[:-1, :-1])
+        )
+
+
+shared_rows = lru_cache(maxsize=16)(DistanceRows)  # by all layers of a model
+
+
+class Disentangled:
+    """In front of transformers' classes: how a call is judged, and where its rows come from."""
+
+    pos_att_type: list[str]
+    training: bool
+    num_attention_heads: int
+    dropout: nn.Dropout
+    pos_dropout: nn.Dropout
+
+    def train(self, mode: bool = True) -> Any:
+        """As any module's, and forgets the kept rows."""
+        self.__dict__[KEPT].drop()
+        return super().train(mode)  # type: ignore[misc]
+
+    def judge(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None,
+        output_attentions: bool,
+        query_states: Tensor | None,
+        relative_pos: Any,
+    ) -> tuple[bool, Tensor | None]:
+        """(whether the kernel can do this call, the keys to ignore [B, L] or None)."""
+        module: Any = self
+        if output_attentions:
+            say_original(module, WEIGHTS)
+            return False, None
+        if query_states is not None and query_states.shape != hidden_states.shape:
+            return False, None
+        rows = self.__dict__[_ROWS]
+        brought = isinstance(relative_pos, Tensor) and rows is not None
+        if brought and (torch.compiler.is_compiling() or not self._judged(rows, relative_pos)):
+            say_original(module, _POSITIONS)
+            return False, None
+        found, ignored = ignored_keys(attention_mask)
+        if not found:
+            say_original(module, DENSE)
+        return found, ignored
+
+    def _judged(self, rows: DistanceRows, relative_pos: Tensor) -> bool:
+        """rows.standard(relative_pos), remembered for the tensor that came last."""
+        judged: Kept = self.__dict__[_JUDGED]
+        return judged.get([relative_pos], lambda: rows.standard(relative_pos))
+
+    def rows_of(
+        self, table: Tensor, length: int, key: nn.Linear | None, query: nn.Linear | None
+    ) -> Rows:
+        """The table's rows for queries, through `key`, and for keys, through `query`."""
+        rows: DistanceRows = self.__dict__[_ROWS]
+        low, high, index = rows.needed(length)
+        projections = (key, query)
+        sources = [table]
+        for projection in projections:
+            if projection is not None:
+                sources.append(projection.weight)
+                if projection.bias is not None:
+                    sources.append(projection.bias)
+        if may_keep(self.training, sources):
+            whole = table[: 2 * rows.span]
+            dtype = _ops.real(table.dtype)
+
+            def make() -> list[Tensor | None]:
+                return [
+                    None if p is None else self._project(whole, p).to(dtype).contiguous()
+                    for p in projections
+                ]
+
+            made = [
+                None if r is None else r[:, low:high]
+                for r in self.__dict__[KEPT].get(sources, make)
+            ]
+        else:
+            part = self.pos_dropout(table[low:high])
+            made = [None if p is None else self._project(part, p) for p in projections]
+        q_rows, k_rows = (None if r is None else RowPerDistance(r, index) for r in made)
+        return q_rows, k_rows
+
+    def _project(self, table: Tensor, projection: nn.Linear) -> Tensor:
+        rows = linear(table, projection.weight, projection.bias)
+        return rows.unflatten(1, (self.num_attention_heads, -1)).transpose(0, 1)
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        rows: Rows,
+        ignored: Tensor | None,
+        terms: int,
+    ) -> Tensor:
+        """[B, L, H D]; terms: what the scale counts, the content's included."""
+        position = Terms(query_rows=rows[0], key_rows=rows[1], scale_factor=terms**-0.5)
+        rate = self.dropout.p if self.dropout.training else 0.0
+        out = attention(q, k, v, position, dropout=rate, key_padding_mask=ignored)
+        return out.transpose(1, 2).flatten(2)
+
+
+def ignored_keys(mask: Tensor | None) -> tuple[bool, Tensor | None]:
+    """(whether a mask is about tokens and not pairs, the keys to ignore [B, L] or None for none).
+
+    mask: None, ours [B, L] (see `keys_of`), or transformers' [B, 1, L or 1, L], nonzero to see.
+    """
+    if mask is None:
+        return True, None
+    if mask.dim() == 2:
+        return True, ~mask
+    seen = mask.bool()
+    if seen.dim() != 4 or seen.shape[1] != 1:
+        return False, None
+    if seen.shape[2] == 1:
+        return True, ~seen[:, 0, 0]
+    if torch.compiler.is_compiling():
+        return False, None
+    if bool(seen.all()):
+        return True, None
+    keys, queries = seen.any(2, keepdim=True), seen.any(3, keepdim=True)
+    return (True, ~keys[:, 0, 0]) if torch.equal(seen, keys & queries) else (False, None)
+
+
+def keys_of(mask: Tensor) -> Tensor | None:
+    """[B, L] bool from the user's mask of tokens; None where every token is one."""
+    keys = mask.bool()
+    return None if not torch.compiler.is_compiling() and bool(keys.all()) else keys
+
+
+def whole_mask(mask: Tensor | None, hidden_states: Tensor) -> Tensor:
+    """The mask of tokens as transformers' layers want it, [B, 1, L, L] or broadcast."""
+    if mask is None:
+        return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=hidden_states.device)
+    if mask.dim() == 2:
+        return mask[:, None, None, :] & mask[:, None, :, None]
+    return mask
+
+
+def prepare_rows(module: nn.Module, buckets: int) -> None:
+    """Sets what a replaced module holds; ValueError where the configuration has no such rows."""
+    attention: Any = module
+    rows = None
+    if attention.relative_attention:
+        rows = shared_rows(buckets, attention.max_relative_positions)
+    module.__dict__[_ROWS] = rows
+    module.__dict__[KEPT] = Kept()
+    module.__dict__[_JUDGED] = Kept()
+
+
+def has_rows(module: Any) -> bool:
+    """Whether it was made with relative attention."""
+    return module.__dict__[_ROWS] is not None
+
+
+Get = Callable[[], Tensor | None]
+
+
+def kept_table(encoder: Any, get: Get, sources: list[Tensor]) -> Tensor | None:
+    """get(), in evaluation the same tensor as long as no source changes."""
+    if not sources or not may_keep(encoder.training, sources):
+        return get()
+    kept = encoder.__dict__.setdefault(KEPT, Kept())
+    return kept.get(sources, get)

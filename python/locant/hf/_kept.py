@@ -1,0 +1,56 @@
+"""What is made of parameters and kept while they do not change."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Kept:
+    """A value, and the versions of the tensors that it was made of.
+
+    Copies and pickles of a Kept are empty: a model's copy makes its own.
+    """
+
+    def __init__(self) -> None:
+        self._held: tuple[list[Any], list[tuple[Any, ...]], Any] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Kept, ()
+
+    def drop(self) -> None:
+        """Forgets the value."""
+        self._held = None
+
+    def get(self, sources: list[Tensor], make: Callable[[], Any]) -> Any:
+        """The value of make(), from before where no source has changed.
+
+        Made without autograd and without autocast, so that it serves every later call.
+        """
+        if any(source.is_inference() for source in sources):  # these have no versions
+            return make()
+        stamp = [(s._version, s.data_ptr(), s.dtype) for s in sources]
+        held = self._held
+        # The tensors themselves: another one may have taken the address.
+        if (
+            held is not None
+            and held[1] == stamp
+            and all(kept() is s for kept, s in zip(held[0], sources, strict=True))
+        ):
+            return held[2]
+        kind = sources[0].device.type
+        with torch.inference_mode(False), torch.no_grad(), torch.autocast(kind, enabled=False):
+            value = make()
+        self._held = ([weakref.ref(s) for s in sources], stamp, value)
+        return value
+
+
+def may_keep(training: bool, sources: list[Tensor]) -> bool:
+    """Whether a call may use kept values: none that learns, and none that is being compiled."""
+    if training or torch.compiler.is_compiling():
+        return False
+    return not torch.is_grad_enabled() or not any(s.requires_grad for s in sources)
