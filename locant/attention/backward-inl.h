@@ -102,17 +102,21 @@ inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& uni
     for (int64_t h = unit.hk * plan.group; through_rows && h < (unit.hk + 1) * plan.group; ++h) {
       const float* gradient = unit.dk_rows + ((h - unit.hk * plan.group) * plan.k_places.tiles_of(unit.b) *
                                                      kTile + j0) * rows.columns;
+      // Other columns hold zeros.
+      Range columns = key_columns(plan, unit.b, kt);
+      columns.last = at_most(columns.last, rows.used);
+      gradient += columns.first;
       if (dk) {
-        product(keys, rows.width / kLanes, rows.used, Left{gradient, rows.columns, 1},
-                Right{rows.rows_of(h), rows.width}, Start{dk, unit.dk_row, nullptr},
-                StoreTo{dk, unit.dk_row});
+        product(keys, rows.width / kLanes, columns.count(), Left{gradient, rows.columns, 1},
+                Right{rows.rows_of(h) + columns.first * rows.width, rows.width},
+                Start{dk, unit.dk_row, nullptr}, StoreTo{dk, unit.dk_row});
       }
       if (rows.gradient) {
         open_store(plan, s.keys, unit.b, h, 0);
         pack_tile(plan, s.keys, unit.b, h, kt, true);
         const KeyRows k = key_rows_of(plan, s.keys, unit.b, unit.hk, kt);
-        float* out = rows.gradient + plan.sum_of(unit.b, h) * rows.used * rows.width;
-        product(rows.used, rows.width / kLanes, keys, Left{gradient, 1, rows.columns},
+        float* out = rows.gradient + (plan.sum_of(unit.b, h) * rows.used + columns.first) * rows.width;
+        product(columns.count(), rows.width / kLanes, keys, Left{gradient, 1, rows.columns},
                 Right{k.data, k.row}, Start{out, rows.width, nullptr}, StoreTo{out, rows.width});
       }
     }

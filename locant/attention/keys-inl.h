@@ -226,6 +226,32 @@ inline Range seen_positions(const Plan& plan, int64_t b) {
   return seen;
 }
 
+// Columns that distances [from, to] reach.
+inline Range columns_of(const RowsTerm& term, int64_t from, int64_t to) {
+  const int64_t last_entry = term.map.entry(to);
+  int32_t low = INT32_MAX, high = -1;
+  for (int64_t e = term.map.entry(from); e <= last_entry; ++e) {
+    const int32_t c = term.column[e];
+    low = c < low ? c : low;
+    high = c > high ? c : high;
+  }
+  return {low, high + 1};
+}
+
+// Columns of the key rows that the keys of tile kt meet at some query, in whole vectors. In short
+// sequences those are fewer than there are: a key has at most Q distances.
+inline Range key_columns(const Plan& plan, int64_t b, int64_t kt) {
+  const RowsTerm& term = plan.key_rows;
+  const int64_t queries = plan.q_places.tiles_of(b);
+  if (!term.steady || !plan.simple || queries == 0) return {0, term.columns};
+  const TileSpan *q = plan.q_places.spans(b), &k = plan.k_places.spans(b)[kt];
+  const int64_t low = at_least(k.min - q[queries - 1].max, -plan.left);
+  const int64_t high = at_least(low, at_most(k.max - q[0].min, plan.right));
+  // Lanes beyond the last key, the last query and the mask do not count, but are read.
+  const Range range = columns_of(term, low - kTile, high + kTile);
+  return {range.first / kLanes * kLanes, at_most((range.last + 2 * kLanes - 1) / kLanes * kLanes, term.columns)};
+}
+
 // Makes the store one of (b, h) and this chunk.
 inline void open_store(const Plan& plan, KeyStore& store, int64_t b, int64_t h, int64_t chunk) {
   const bool by_head = plan.hidden_by_head || plan.key_rows.on;
@@ -293,12 +319,16 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
   const RowsTerm& rows = plan.key_rows;
   if (rows.on && rows.panel) {
     float* numbers = store.row_numbers + slot * kTile * rows.columns;
-    product(keys, rows.columns / kLanes, plan.D, Left{k.data, k.row, 1},
-            Right{rows.panel_of(h), rows.columns}, Start{}, StoreTo{numbers, rows.columns});
+    const Range columns = key_columns(plan, b, kt);
+    product(keys, columns.count() / kLanes, plan.D, Left{k.data, k.row, 1},
+            Right{rows.panel_of(h) + columns.first, rows.columns}, Start{},
+            StoreTo{numbers + columns.first, rows.columns});
     float* sides = store.side_numbers + slot * 2 * kTile;
-    for (int64_t j = 0; j < keys; ++j) {
-      sides[j] = numbers[j * rows.columns + rows.column[0]];
-      sides[kTile + j] = numbers[j * rows.columns + rows.column[rows.map.n + 1]];
+    const int32_t side_columns[2] = {rows.column[0], rows.column[rows.map.n + 1]};
+    for (int side = 0; side < 2; ++side) {
+      const int64_t c = side_columns[side];
+      const bool reached = c >= columns.first && c < columns.last;
+      for (int64_t j = 0; j < keys; ++j) sides[side * kTile + j] = reached ? numbers[j * rows.columns + c] : 0;
     }
     for (int64_t j = keys; j < kTile; ++j) {
       sides[j] = sides[kTile + j] = 0;

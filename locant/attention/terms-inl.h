@@ -17,18 +17,6 @@ struct Window {
   float* at(int64_t i, int64_t column) const { return data + i * row + column - first; }
 };
 
-// Columns that distances [from, to] reach.
-inline Range columns_of(const RowsTerm& term, int64_t from, int64_t to) {
-  const int64_t last_entry = term.map.entry(to);
-  int32_t low = INT32_MAX, high = -1;
-  for (int64_t e = term.map.entry(from); e <= last_entry; ++e) {
-    const int32_t c = term.column[e];
-    low = c < low ? c : low;
-    high = c > high ? c : high;
-  }
-  return {low, high + 1};
-}
-
 inline void open_window(const RowsTerm& term, int64_t from, int64_t to, Window& window) {
   const Range range = term.steady ? columns_of(term, from, to) : Range{0, term.used};
   window.first = range.first / kLanes * kLanes;
