@@ -99,6 +99,7 @@ int run(int argc, char** argv) {
   add_compare(app, action);
   add_train(app, action);
   add_eval(app, action);
+  add_sample(app, action);
   add_report(app, action);
   add_bench(app, action);
   try {

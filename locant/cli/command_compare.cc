@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <sstream>
 
 #include "locant/base/check.h"
+#include "locant/base/utf8.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
 #include "locant/cli/say.h"
+#include "locant/data/tasks.h"
 #include "locant/position/registry.h"
 #include "locant/simd/peak.h"
 #include "locant/study/claims.h"
@@ -62,15 +65,28 @@ std::vector<std::string> parse_schemes(const std::string& text, const Preset& pr
   return list;
 }
 
+std::vector<std::string> parse_tasks(const std::string& text, const Preset& preset) {
+  if (text.empty()) return preset.tasks;
+  std::vector<std::string> list;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word != study::kLanguageModel && word != study::kFineTuning) task_named(word);
+    if (std::count(list.begin(), list.end(), word)) fail("compare", "--tasks names ", word, " twice");
+    list.push_back(word);
+  }
+  return list;
+}
+
 // Prints the table row by row as schemes finish, and the bar in between.
 class Printer final : public study::Watcher {
  public:
-  Printer(const study::ComparisonOptions& options, bool json)
+  Printer(const study::ComparisonOptions& options, bool json, std::function<void()> on_begin)
       : settings_(options.settings), lengths_(study::test_lengths(settings_.train_length)), json_(json),
-        show_seeds_(options.seeds.size() > 1) {}
+        show_seeds_(options.seeds.size() > 1), on_begin_(std::move(on_begin)) {}
+
+  void comparison_begins() override { on_begin_(); }
 
   void run_begins(size_t number, size_t count, const std::string& label, uint64_t seed) override {
-    begin_table();
     progress_ = std::make_unique<Progress>(fmt::format("{}/{} {} seed {}", number, count, label, seed));
   }
   void run_kept(const std::vector<Record>& records) override {
@@ -93,14 +109,7 @@ class Printer final : public study::Watcher {
   void run_ends(const std::vector<Record>& records) override {
     evaluating_.reset();
     progress_.reset();
-    begin_table();
-    for (const study::Summary& summary : study::summarize(records)) {
-      for (const auto& scheme : summary.schemes) {
-        std::string row = study::table_row(scheme, lengths_, false);
-        if (show_seeds_) row += fmt::format("  seed {}", records.front().seed);
-        if (!json_) fmt::print("{}\n", row);
-      }
-    }
+    if (!json_) print(records);
     for (const Record& record : records) {
       if (json_) fmt::print("{}\n", study::to_json(record));
       if (record.diverged) note(record.name + " diverged: " + record.error);
@@ -114,18 +123,59 @@ class Printer final : public study::Watcher {
   bool stop() override { return stop_requested(); }
 
  private:
-  void begin_table() {
-    if (begun_ || json_) return;
-    begun_ = true;
+  // Rows of a table for each thing that is learned; it begins again where another begins.
+  void print(const std::vector<Record>& records) {
+    const Record& first = records.front();
+    if (first.task == study::kFineTuning && first.diverged) return;
+    if (first.task == study::kFineTuning) {
+      const auto& losses = first.losses.at(study::kWindows);
+      fmt::print("{} after {} more steps at {} under {}: {:.3f} there{}\n", first.name,
+                 first.settings.tuned_steps, first.settings.tuned_length, first.test_scaling,
+                 losses.begin()->second, seed_text(first));
+      return;
+    }
+    begin_table(first);
+    if (first.is_task()) {
+      fmt::print("{}{}\n", task_row(first), seed_text(first));
+      return;
+    }
+    for (const study::Summary& summary : study::summarize(records)) {
+      for (const auto& scheme : summary.schemes) {
+        fmt::print("{}{}\n", study::table_row(scheme, lengths_, false), seed_text(first));
+      }
+    }
+  }
+  std::string seed_text(const Record& record) const {
+    return show_seeds_ ? fmt::format("  seed {}", record.seed) : "";
+  }
+  static std::string task_row(const Record& record) {
+    std::string row = fmt::format("{:<24}", record.name);
+    if (record.diverged) return row + "diverged";
+    for (const auto& [length, share] : record.exact_match) row += fmt::format("{:>8.3f}", share);
+    return row + (record.learned() ? "" : "  not learned");
+  }
+  void begin_table(const Record& first) {
+    if (table_ == first.task) return;
+    if (!table_.empty()) fmt::print("\n");
+    table_ = first.task;
+    if (first.is_task()) {
+      const Task& task = task_named(first.task);
+      fmt::print("{}: {}. Share of strings answered without a fault, trained up to length {}, {} steps.\n"
+                 "{:<24}", task.name, task.title, task.longest, first.settings.steps, "scheme");
+      for (int64_t length : task.test_lengths) fmt::print("{:>8}", length);
+      fmt::print("\n");
+      return;
+    }
     fmt::print("Loss in nats per byte on the test part, read in windows of 1 to 16 L that do not overlap; "
                "trained at L = {}, {} steps.\n", settings_.train_length, settings_.steps);
     fmt::print("{}\n", study::table_header(settings_, lengths_, false));
-    std::fflush(stdout);
   }
 
   study::Settings settings_;
   std::vector<int64_t> lengths_;
-  bool json_, show_seeds_, begun_ = false;
+  bool json_, show_seeds_;
+  std::function<void()> on_begin_;
+  std::string table_;  // the task whose rows are printed
   int kept_ = 0;
   std::unique_ptr<Progress> progress_, evaluating_;
 };
@@ -147,12 +197,21 @@ void print_claims(const std::vector<Record>& records) {
 
 int compare_action(CompareArguments args) {
   if (args.resume) static_cast<Asked&>(args) = load_asked(args.out);
-  if (args.corpus.empty()) {
-    fail("compare", "--corpus PATH is needed: a UTF-8 text file or a folder of them "
-         "(`./run compare` brings a default text)");
-  }
   const Preset preset = preset_named(args.preset);
   study::ComparisonOptions options;
+  options.tasks = parse_tasks(args.tasks, preset);
+  const bool text = std::count(options.tasks.begin(), options.tasks.end(), study::kLanguageModel) > 0;
+  if (text && args.corpus.empty()) {
+    fail("compare", "--corpus PATH is needed (but for tasks alone): a UTF-8 text file or a folder of them "
+         "(`./run compare` brings a default text)");
+  }
+  // What --resume needs is kept as JSON.
+  if (!args.corpus.empty() &&
+      first_invalid_utf8(fs::absolute(args.corpus).string()) != std::string_view::npos) {
+    fail("compare", "the path of --corpus must be UTF-8: --resume could not name it; give it another name");
+  }
+  options.effort = preset.effort;
+  if (args.task_steps) options.effort.steps = args.task_steps;
   options.schemes = parse_schemes(args.schemes, preset);
   options.seeds = args.seeds.empty() ? preset.seeds : parse_seeds(args.seeds);
   options.settings = preset.settings;
@@ -163,14 +222,11 @@ int compare_action(CompareArguments args) {
 
   catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
-  const Corpus corpus = load_corpus(args.corpus);
-  // Everything wrong is said before anything is written.
-  study::plan(options, corpus);
-  study::check_folder(options, corpus);
+  const Corpus corpus = text ? load_corpus(args.corpus) : Corpus();
+  study::plan(options, corpus);  // what is wrong is said before the clock speed is measured
   options.peak_gflops = simd::measure_fma_peak(simd::chosen());
 
-  Printer printer(options, args.json);
-  save_asked(args.out, args);
+  Printer printer(options, args.json, [&] { save_asked(args.out, args); });
   const auto begin = std::chrono::steady_clock::now();
   const study::ComparisonResult result = study::compare(options, corpus, *executor, printer);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -217,11 +273,16 @@ void add_compare(CLI::App& app, Action& action) {
   command->add_option("--preset", args->preset, preset_help())->capture_default_str();
   command->add_option("--length", args->length, "Training length L in bytes (tests run to 16 L)");
   command->add_option("--steps", args->steps, "Training steps");
+  command->add_option("--tasks", args->tasks,
+                      "What is learned, comma-separated: language_model, fine_tuning, " + join(task_names()) +
+                          ". Without it, what the preset brings.");
+  command->add_option("--task-steps", args->task_steps, "Training steps of each task")->check(CLI::PositiveNumber);
   command->add_option("--seeds", args->seeds, "How many (3), or which (4,5,6)");
   command->add_option("--threads", args->threads, "Threads, 0 = all; results do not depend on it");
   command->add_option("--out", args->out, "Folder for records, weights and report")->capture_default_str();
   CLI::Option* resume = command->add_flag("--resume", args->resume, "Go on with the comparison in --out, with the options it began with");
-  for (const char* name : {"--schemes", "--corpus", "--preset", "--length", "--steps", "--seeds"}) {
+  for (const char* name : {"--schemes", "--corpus", "--preset", "--length", "--steps", "--seeds", "--tasks",
+                           "--task-steps"}) {
     resume->excludes(command->get_option(name));
   }
   command->add_flag("--json", args->json, "Print each record as a line of JSON instead of the table");

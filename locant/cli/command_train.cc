@@ -1,78 +1,111 @@
 // locant train: one model, kept as a safetensors file.
 #include <fmt/format.h>
 
-#include <chrono>
+#include <filesystem>
 
 #include "locant/base/check.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
+#include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
 #include "locant/cli/say.h"
-#include "locant/data/batches.h"
 #include "locant/data/corpus.h"
 #include "locant/study/comparison.h"
 #include "locant/study/json.h"
+#include "locant/study/training.h"
 #include "locant/train/trainer.h"
 
 namespace locant::cli {
 namespace {
 
 struct TrainArguments {
-  std::string scheme, corpus, out = "model.safetensors";
+  std::string scheme, corpus, out = "model.safetensors", from, scaling = "none";
   ModelConfig model;
   TrainOptions train;
   int64_t threads = 0;
-  bool json = false;
+  bool json = false, length_given = false;
 };
+
+// The scheme of `model` when it reads factor times its length: its own, or a scaling that it names.
+std::string scaled_scheme(const Model& model, int64_t length, const std::string& scaling) {
+  const int64_t original = model.config().length;
+  if (scaling == "none") return model.config().scheme;
+  std::vector<std::string> labels;
+  for (const Variant& variant :
+       model.scheme().test_time_variants(double(length) / double(original), original)) {
+    if (variant.label == scaling) return variant.specification;
+    labels.push_back(variant.label);
+  }
+  fail("train", "--scaling ", scaling, ": ", model.scheme().name(),
+       labels.empty() ? " has no scalings" : " has " + join(labels));
+}
+
+// A new model, or a trained one that goes on.
+Model begin_model(TrainArguments& args, Corpus& corpus) {
+  if (!args.from.empty()) {
+    if (!args.scheme.empty()) fail("train", "--from goes on with the scheme of its model; leave out ", args.scheme);
+    if (!std::filesystem::exists(args.from)) fail("train", args.from, ": there is no such file");
+    const Model trained = load_model(args.from);
+    if (trained.config().encoder) fail("train", args.from, " is an encoder: it cannot learn a text");
+    CorpusOptions options;
+    options.vocabulary = trained.config().bytes;
+    corpus = load_corpus(args.corpus, options);
+    if (static_cast<int64_t>(corpus.vocabulary.size()) != trained.config().vocabulary) {
+      fail("train", args.from, " knows ", trained.config().vocabulary, " byte values, ", args.corpus, " has ",
+           corpus.vocabulary.size());
+    }
+    const int64_t length = args.length_given ? args.model.length : trained.config().length;
+    return stretched(trained, length, scaled_scheme(trained, length, args.scaling));
+  }
+  if (args.scheme.empty()) fail("train", "a scheme or --from MODEL is needed; `locant schemes` lists them");
+  if (args.scaling != "none") fail("train", "--scaling goes with --from MODEL");
+  corpus = load_corpus(args.corpus);
+  args.model.vocabulary = static_cast<int64_t>(corpus.vocabulary.size());
+  args.model.bytes = corpus.vocabulary;
+  args.model.scheme =
+      study::fitted_specification(args.scheme, args.model.length, args.model.initial_deviation);
+  return Model(args.model);
+}
 
 int train_action(TrainArguments args) {
   if (args.model.length < 2) {
     fail("train", "--length must be at least 2 (at one token there is no distance), got ", args.model.length);
   }
-  const Corpus corpus = load_corpus(args.corpus);
-  require_length(corpus, args.model.length, 1);
-  args.model.vocabulary = static_cast<int64_t>(corpus.vocabulary.size());
-  args.model.bytes = corpus.vocabulary;
-  args.model.scheme =
-      study::fitted_specification(args.scheme, args.model.length, args.model.initial_deviation);
-  args.model.check();
   args.train.check();
   catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
-  Model model(args.model);
+  Corpus corpus;
+  Model model = begin_model(args, corpus);
+  const ModelConfig& config = model.config();
+  require_length(corpus, config.length, 1);
   Trainer trainer(model, args.train, *executor);
-  const BatchSampler sampler(corpus.train(), args.train.batch, args.model.length, args.model.seed);
-  std::vector<int32_t> inputs(static_cast<size_t>(args.train.batch * args.model.length));
-  std::vector<int32_t> targets(inputs.size());
 
-  Progress progress(args.scheme);
-  const auto begin = std::chrono::steady_clock::now();
-  StepResult result;
-  for (int64_t step = 0; step < args.train.steps && !stop_requested(); ++step) {
-    sampler.fill(static_cast<uint64_t>(step), inputs, targets);
-    result = trainer.step(inputs, targets);
-    if (!result.finite) {
-      progress.clear();
-      say("locant: loss or gradient not finite at step {}; the model before it is saved\n", step + 1);
-      break;
-    }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    progress.update(step + 1, args.train.steps,
-                    fmt::format("loss {:.3f}, {:.0f} tokens/s", result.loss,
-                                double((step + 1) * args.train.batch * args.model.length) / seconds));
+  Progress progress(model.scheme().name());
+  study::Lesson lesson = study::lesson_of_text(corpus, args.train.batch, config.length, args.model.seed);
+  lesson.stop = stop_requested;
+  double last_loss = 0;
+  lesson.step_done = [&](int64_t step, int64_t steps, double loss, double rate) {
+    last_loss = loss;
+    progress.update(step, steps, fmt::format("loss {:.3f}, {:.0f} tokens/s", loss, rate));
+  };
+  study::Course course;
+  const bool finished = study::follow(lesson, trainer, config, course);
+  if (!course.error.empty()) {
+    progress.clear();
+    say("locant: {}; the model before it is saved\n", course.error);
   }
   progress.clear();
   save_model(model, args.out);
   if (args.json) {
     study::JsonObject json;
-    json.text("model", args.out).text("scheme", args.model.scheme).integer("steps", trainer.steps_done());
-    json.real("loss", result.loss).integer("parameters", model.parameters());
+    json.text("model", args.out).text("scheme", config.scheme).integer("steps", trainer.steps_done());
+    json.real("loss", last_loss).integer("parameters", model.parameters());
     fmt::print("{}\n", json.str());
   } else {
-    fmt::print("{}: {} after {} steps, loss of the last batch {:.3f}\n", args.out, args.model.scheme,
-               trainer.steps_done(), result.loss);
+    fmt::print("{}: {} after {} steps, loss of the last batch {:.3f}\n", args.out, config.scheme,
+               trainer.steps_done(), last_loss);
   }
-  return !result.finite ? kFailed : trainer.steps_done() < args.train.steps ? kStopped : kDone;
+  return !course.error.empty() ? kFailed : !finished ? kStopped : kDone;
 }
 
 }  // namespace
@@ -80,9 +113,12 @@ int train_action(TrainArguments args) {
 void add_train(CLI::App& app, Action& action) {
   auto args = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train one model on a text and save it.");
-  command->add_option("scheme", args->scheme, "As in alibi or t5(buckets=32); the rest is fitted to --length")->required();
+  command->add_option("scheme", args->scheme, "As in alibi or t5(buckets=32); the rest is fitted to --length");
   command->add_option("--corpus", args->corpus, "UTF-8 text file, or a folder of them")->required();
   command->add_option("--out", args->out, "The model, a safetensors file")->capture_default_str();
+  command->add_option("--from", args->from, "Go on with a saved model in place of a new one");
+  command->add_option("--scaling", args->scaling, "With --from: none, or a scaling of its scheme to --length (pi, ntk, yarn)")
+      ->capture_default_str();
   command->add_option("--length", args->model.length, "Training length in bytes")->capture_default_str();
   command->add_option("--steps", args->train.steps)->capture_default_str();
   command->add_option("--batch", args->train.batch, "Sequences a step")->capture_default_str();
@@ -96,8 +132,11 @@ void add_train(CLI::App& app, Action& action) {
   command->add_option("--seed", args->model.seed)->check(CLI::NonNegativeNumber)->capture_default_str();
   command->add_option("--threads", args->threads, "0 = all; results do not depend on it")->capture_default_str();
   command->add_flag("--json", args->json, "Print the result as a line of JSON");
-  command->footer("Example: locant train rope --corpus book.txt --out rope.safetensors");
-  command->callback([args, &action] { action = [args] { return train_action(*args); }; });
+  command->footer("Examples:\n  locant train rope --corpus book.txt --out rope.safetensors\n"
+                  "  locant train --from rope.safetensors --length 128 --scaling pi --steps 70 --corpus book.txt --out rope-128.safetensors");
+  command->callback([args, command, &action] {
+    args->length_given = command->count("--length") > 0;
+    action = [args] { return train_action(*args); }; });
 }
 
 }  // namespace locant::cli

@@ -46,13 +46,17 @@ Preset preset_named(const std::string& name) {
     s.targets_windows = 1536;
     s.targets_same = 256;
     s.targets_sliding = 768;
+    preset.tasks = {study::kLanguageModel, study::kFineTuning, "recall", "copy", "reverse_encoder"};
+    preset.effort = {.steps = 3, .batch = 4, .layers = 1, .width = 16, .examples = 2};
   } else if (name == "quick") {
     preset.schemes = kEleven;
     preset.seeds = {0};
+    preset.tasks = {study::kLanguageModel, study::kFineTuning, "recall"};
   } else if (name == "full") {
     preset.schemes = scheme_names();
     preset.seeds = {0, 1, 2};
     s.steps = 3000;
+    preset.tasks = {study::kLanguageModel, study::kFineTuning, "recall", "reverse_encoder"};
   } else {
     fail("compare", "unknown preset ", name, "; there are: smoke, quick, full");
   }
@@ -86,9 +90,10 @@ void save_asked(const std::string& out, const Asked& asked) {
   if (error) fail("compare", out, ": cannot be made a folder: ", error.message());
   study::JsonObject json;
   json.text("schemes", asked.schemes);
-  json.text("corpus", std::filesystem::absolute(asked.corpus).string());
+  json.text("corpus", asked.corpus.empty() ? "" : std::filesystem::absolute(asked.corpus).string());
   json.text("preset", asked.preset).text("seeds", asked.seeds);
   json.integer("length", asked.length).integer("steps", asked.steps);
+  json.text("tasks", asked.tasks).integer("task_steps", asked.task_steps);
   write_atomically(asked_path(out), json.str() + "\n");
 }
 
@@ -119,6 +124,10 @@ Asked load_asked(const std::string& out) {
   asked.seeds = text("seeds");
   asked.length = integer("length");
   asked.steps = integer("steps");
+  if (std::string_view tasks; !json["tasks"].get(tasks)) {  // since 0.2: what the preset brings
+    asked.tasks = tasks;
+    asked.task_steps = integer("task_steps");
+  }
   return asked;
 }
 

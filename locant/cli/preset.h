@@ -4,14 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "locant/study/record.h"
+#include "locant/study/comparison.h"
 
 namespace locant::cli {
 
 struct Preset {
   std::vector<std::string> schemes;
   std::vector<uint64_t> seeds;
+  std::vector<std::string> tasks;
   study::Settings settings;
+  study::TaskEffort effort;
 };
 
 // "smoke", "quick" or "full"; throws std::invalid_argument.
@@ -27,8 +29,8 @@ void set_steps(study::Settings& settings, int64_t steps);
 
 // The options that decide the numbers, as given.
 struct Asked {
-  std::string schemes, corpus, preset = "quick", seeds;
-  int64_t length = 0, steps = 0;
+  std::string schemes, corpus, preset = "quick", seeds, tasks;
+  int64_t length = 0, steps = 0, task_steps = 0;
 };
 // OUT/asked.json. load_asked throws std::invalid_argument when there is none or it is broken.
 void save_asked(const std::string& out, const Asked& asked);

@@ -13,13 +13,26 @@
 
 #include "locant/base/executor.h"
 #include "locant/data/corpus.h"
+#include "locant/data/tasks.h"
 #include "locant/study/record.h"
+#include "locant/train/trainer.h"
 
 namespace locant::study {
+
+// How much is spent on a task. 0: what the task asks for (task_settings).
+struct TaskEffort {
+  int64_t steps = 0, batch = 0, layers = 0, width = 0, examples = 0;
+};
+// The settings of a task: model, steps, batch.
+Settings task_settings(const Task& task, const TaskEffort& effort);
 
 struct ComparisonOptions {
   std::vector<std::string> schemes;  // specifications; options not named are fitted to the length
   std::vector<uint64_t> seeds{0};
+  // What each scheme learns: kLanguageModel, kFineTuning (of the language model, where the scheme has
+  // position interpolation), and tasks of data/tasks.h.
+  std::vector<std::string> tasks{kLanguageModel};
+  TaskEffort effort;
   Settings settings;  // corpus and its fingerprint are filled in from the corpus
   std::string out;    // folder, made if missing
   double peak_gflops = 0;  // of one thread, for the shares of peak; 0 if not measured
@@ -30,6 +43,8 @@ struct ComparisonOptions {
 class Watcher {
  public:
   virtual ~Watcher() = default;
+  // Everything is checked and the folder is held; nothing has been trained yet.
+  virtual void comparison_begins() {}
   virtual void run_begins(size_t number, size_t count, const std::string& label, uint64_t seed) {
     (void)number, (void)count, (void)label, (void)seed;
   }
@@ -50,21 +65,26 @@ class Watcher {
 std::string fitted_specification(const std::string& text, int64_t train_length,
                                  double embedding_deviation);
 
-// One training of a comparison, in the order they are made: all schemes of a seed, then the next.
+// One training of a comparison. A seed's come together, in the order of the tasks and in these of the
+// schemes.
 struct Run {
+  std::string task = kLanguageModel;
   std::string label, name, scheme;  // as given; in the registry; full specification
   uint64_t seed = 0;
+  Settings settings;
+  std::string test_scaling = "none", tuned_scheme;  // fine-tuning: "pi", and its specification
+  std::string refusal;  // why the scheme cannot do this (an encoder); such a run is left out
+  ModelConfig model_config(const Corpus& corpus) const;
+  TrainOptions train_options() const;
 };
 // Checks everything that can be checked beforehand; throws std::invalid_argument.
 std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus);
 
-// Throws std::invalid_argument if the folder holds records of other settings, or is inside the corpus
-// (the next run would read its files as text).
-void check_folder(const ComparisonOptions& options, const Corpus& corpus);
-
-// One comparison at a time works on a folder; another one is refused. Runs what is missing and returns all records of these settings, schemes and seeds in order; false
-// in `finished` after a stop. Throws std::invalid_argument before anything is written if the
-// options, the corpus or the folder's records do not fit.
+// Runs what is missing and returns all records of these options in order; false in `finished` after a
+// stop. One comparison at a time works on a folder; another one is refused.
+// Throws std::invalid_argument before anything is trained if the options, the corpus or the folder do not
+// fit: it holds language models of other settings, or lies inside the corpus (whose next reading would
+// take its files for text).
 struct ComparisonResult {
   std::vector<Record> records;
   bool finished = true;

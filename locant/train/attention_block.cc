@@ -7,14 +7,14 @@ namespace {
 
 // Head h of part 0, 1, 2 (q, k, v) as it lies in [batch][length][3 width].
 template <class T>
-View<T, 4> heads_of(const AttentionShape& s, T* qkv, int64_t part) {
+View<T, 4> heads_of(const AttentionShape<std::remove_const_t<T>>& s, T* qkv, int64_t part) {
   const int64_t size = s.width / s.heads;
   return {qkv + part * s.width, {s.batch, s.heads, s.length, size},
           {s.length * 3 * s.width, size, 3 * s.width, 1}};
 }
 
 template <class T>
-View<T, 4> mixed_of(const AttentionShape& s, T* mixed) {
+View<T, 4> mixed_of(const AttentionShape<std::remove_const_t<T>>& s, T* mixed) {
   const int64_t size = s.width / s.heads;
   return {mixed, {s.batch, s.heads, s.length, size}, {s.length * s.width, size, s.width, 1}};
 }
@@ -27,7 +27,21 @@ View from_query(View view, int64_t first) {
   return view;
 }
 
-constexpr attention::Options kCausal{.causal = true, .window = {}, .scale = {}, .softcap = 0};
+template <class T>
+attention::Inputs<T> inputs_of(const AttentionShape<T>& shape, int64_t first_query, const T* qkv) {
+  attention::Inputs<T> inputs{.q = from_query(heads_of(shape, qkv, 0), first_query),
+                              .k = heads_of(shape, qkv, 1), .v = heads_of(shape, qkv, 2),
+                              .number_per_key = {}, .q_positions = {}, .k_positions = {}};
+  if (shape.number_per_key) {
+    inputs.number_per_key = View<const T, 3>(shape.number_per_key, {shape.batch, 1, shape.length});
+  }
+  return inputs;
+}
+
+template <class T>
+attention::Options options_of(const AttentionShape<T>& shape) {
+  return {.causal = shape.causal, .window = {}, .scale = {}, .softcap = 0};
+}
 
 }  // namespace
 
@@ -40,20 +54,17 @@ void attention_block_in(int64_t rows, int64_t width, const SublayerArrays<const 
 }
 
 template <class T>
-void attention_block_mix(const AttentionShape& shape, int64_t first_query, const Terms<T>& terms,
+void attention_block_mix(const AttentionShape<T>& shape, int64_t first_query, const Terms<T>& terms,
                          const T* qkv, T* mixed, T* lse, attention::Workspace& workspace) {
   SerialExecutor serial;  // a shard stays in its thread
   const View<T, 3> lse_view(lse, {shape.batch, shape.heads, shape.length - first_query});
-  attention::forward<T>({.q = from_query(heads_of(shape, qkv, 0), first_query),
-                         .k = heads_of(shape, qkv, 1), .v = heads_of(shape, qkv, 2),
-                         .number_per_key = {}, .q_positions = {}, .k_positions = {}},
-                        terms, kCausal,
+  attention::forward<T>(inputs_of(shape, first_query, qkv), terms, options_of(shape),
                         {.out = from_query(mixed_of(shape, mixed), first_query), .lse = lse_view},
                         workspace, serial);
 }
 
 template <class T>
-void attention_block_forward(const AttentionShape& shape, const SublayerArrays<const T>& weights,
+void attention_block_forward(const AttentionShape<T>& shape, const SublayerArrays<const T>& weights,
                              const Terms<T>& terms, Residual<T>& residual,
                              AttentionMemory<T>& memory, T* out, attention::Workspace& workspace) {
   attention_block_in(shape.rows(), shape.width, weights, residual, memory.norm, memory.qkv);
@@ -64,7 +75,7 @@ void attention_block_forward(const AttentionShape& shape, const SublayerArrays<c
 }
 
 template <class T>
-void attention_block_backward(const AttentionShape& shape, const AttentionBackward<T>& a,
+void attention_block_backward(const AttentionShape<T>& shape, const AttentionBackward<T>& a,
                               const AttentionMemory<T>& memory, T* residual_gradient,
                               attention::Workspace& workspace) {
   const int64_t rows = shape.rows(), width = shape.width;
@@ -76,9 +87,7 @@ void attention_block_backward(const AttentionShape& shape, const AttentionBackwa
   SerialExecutor serial;
   const T* qkv = memory.qkv;
   attention::backward<T>(
-      {.q = heads_of(shape, qkv, 0), .k = heads_of(shape, qkv, 1), .v = heads_of(shape, qkv, 2),
-       .number_per_key = {}, .q_positions = {}, .k_positions = {}},
-      *a.terms, kCausal,
+      inputs_of(shape, 0, qkv), *a.terms, options_of(shape),
       {.out = mixed_of<const T>(shape, memory.mixed),
        .lse = View<const T, 3>(memory.lse, {shape.batch, shape.heads, shape.length})},
       mixed_of<const T>(shape, a.mixed_gradient),
@@ -100,12 +109,12 @@ void attention_block_backward(const AttentionShape& shape, const AttentionBackwa
 #define LOCANT_INSTANTIATE(T)                                                                     \
   template void attention_block_in<T>(int64_t, int64_t, const SublayerArrays<const T>&,           \
                                       Residual<T>&, NormMemory<T>&, T*);                          \
-  template void attention_block_mix<T>(const AttentionShape&, int64_t, const Terms<T>&, const T*, \
+  template void attention_block_mix<T>(const AttentionShape<T>&, int64_t, const Terms<T>&, const T*, \
                                        T*, T*, attention::Workspace&);                            \
-  template void attention_block_forward<T>(const AttentionShape&, const SublayerArrays<const T>&, \
+  template void attention_block_forward<T>(const AttentionShape<T>&, const SublayerArrays<const T>&, \
                                            const Terms<T>&, Residual<T>&, AttentionMemory<T>&,    \
                                            T*, attention::Workspace&);                            \
-  template void attention_block_backward<T>(const AttentionShape&, const AttentionBackward<T>&,   \
+  template void attention_block_backward<T>(const AttentionShape<T>&, const AttentionBackward<T>&,   \
                                             const AttentionMemory<T>&, T*, attention::Workspace&);
 LOCANT_INSTANTIATE(float)
 LOCANT_INSTANTIATE(double)

@@ -1,4 +1,4 @@
-// norm -> q, k, v -> causal attention with the scheme's terms -> projection; and backward, from the end.
+// norm -> q, k, v -> attention with the scheme's terms -> projection; and backward, from the end.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,11 @@
 namespace locant::train {
 
 // Of one layer and one shard: batch sequences of `length` tokens, rows = batch * length.
+template <class T>
 struct AttentionShape {
   int64_t batch, length, width, heads;
+  bool causal = true;
+  const T* number_per_key = nullptr;  // [batch][length]: -inf where padding stands; null: none does
   int64_t rows() const { return batch * length; }
 };
 
@@ -26,7 +29,7 @@ struct AttentionMemory {
 
 // out [rows][width] waits in `residual` afterwards.
 template <class T>
-void attention_block_forward(const AttentionShape& shape, const SublayerArrays<const T>& weights,
+void attention_block_forward(const AttentionShape<T>& shape, const SublayerArrays<const T>& weights,
                              const Terms<T>& terms, Residual<T>& residual,
                              AttentionMemory<T>& memory, T* out, attention::Workspace& workspace);
 
@@ -36,7 +39,7 @@ void attention_block_in(int64_t rows, int64_t width, const SublayerArrays<const 
                         Residual<T>& residual, NormMemory<T>& norm, T* qkv);
 // Queries [first_query, length) only; mixed holds all rows.
 template <class T>
-void attention_block_mix(const AttentionShape& shape, int64_t first_query, const Terms<T>& terms,
+void attention_block_mix(const AttentionShape<T>& shape, int64_t first_query, const Terms<T>& terms,
                          const T* qkv, T* mixed, T* lse, attention::Workspace& workspace);
 
 template <class T>
@@ -53,7 +56,7 @@ struct AttentionBackward {
 
 // residual_gradient [rows][width]: in, of the stream after this block; out, before it.
 template <class T>
-void attention_block_backward(const AttentionShape& shape, const AttentionBackward<T>& a,
+void attention_block_backward(const AttentionShape<T>& shape, const AttentionBackward<T>& a,
                               const AttentionMemory<T>& memory, T* residual_gradient,
                               attention::Workspace& workspace);
 

@@ -25,7 +25,7 @@ BatchGradient<T>::BatchGradient(const ModelConfig& config, const Scheme& scheme,
     : config_(config), layout_(layout), batch_(batch), executor_(executor),
       shard_batch_(std::clamp<int64_t>(shard_rows / config.length, 1, batch)),
       shards_(divide_up(batch, shard_batch_)), trunk_(layout.size()),
-      positions_(scheme, config.sizes(), config.length), position_values_(scheme, config.sizes()),
+      positions_(scheme, config, config.length), position_values_(scheme, config.sizes()),
       position_gradients_(scheme, config.sizes()), transposed_(config),
       lanes_(static_cast<size_t>(std::min(shards_, kLanes))),
       runners_(static_cast<size_t>(executor.threads())), losses_(static_cast<size_t>(shards_)) {
@@ -37,7 +37,8 @@ BatchGradient<T>::BatchGradient(const ModelConfig& config, const Scheme& scheme,
 
 template <class T>
 typename BatchGradient<T>::Result BatchGradient<T>::run(const T* values, const int32_t* inputs,
-                                                        const int32_t* targets, T* gradient) {
+                                                        const int32_t* targets, T* gradient,
+                                                        const T* number_per_key) {
   if (!terms_ || positions_.learned()) {
     position_values_.read(layout_, values);
     terms_ = positions_.lower<T>(position_values_, executor_);
@@ -47,7 +48,7 @@ typename BatchGradient<T>::Result BatchGradient<T>::run(const T* values, const i
   transposed_.update(weights.arrays, gradient != nullptr, executor_);
 
   Result result;
-  result.loss = run_shards(weights, inputs, targets, gradient != nullptr);
+  result.loss = run_shards(weights, inputs, targets, number_per_key, gradient != nullptr);
   if (gradient) {
     result.squares = sum_trunk(gradient);
     result.squares += sum_positions(gradient);
@@ -57,9 +58,11 @@ typename BatchGradient<T>::Result BatchGradient<T>::run(const T* values, const i
 
 template <class T>
 double BatchGradient<T>::run_shards(const StepWeights<T>& weights, const int32_t* inputs,
-                                    const int32_t* targets, bool gradient) {
+                                    const int32_t* targets, const T* number_per_key,
+                                    bool gradient) {
   const int64_t length = config_.length;
-  const double count = static_cast<double>(batch_ * length);
+  const auto asked = std::count_if(targets, targets + batch_ * length, [](int32_t t) { return t >= 0; });
+  const double count = static_cast<double>(asked);
   executor_.run(static_cast<int64_t>(lanes_.size()), [&](int64_t index, int worker) {
     Lane& lane = lanes_[static_cast<size_t>(index)];
     if (gradient && lane.values.size() == 0) {
@@ -75,7 +78,9 @@ double BatchGradient<T>::run_shards(const StepWeights<T>& weights, const int32_t
       const int64_t first = shard * shard_batch_;
       const int64_t sequences = std::min(shard_batch_, batch_ - first);
       losses_[static_cast<size_t>(shard)] = runner->run(
-          {sequences, length, inputs + first * length, targets + first * length}, weights,
+          {sequences, length, inputs + first * length, targets + first * length,
+           number_per_key ? number_per_key + first * length : nullptr},
+          weights,
           static_cast<T>(1 / count), gradient ? &lane.gradients : nullptr, shard == index,
           positions_.learned());
     }

@@ -26,12 +26,14 @@ class BatchGradient {
                 int64_t batch, Executor& executor, int64_t shard_rows = kShardRows);
 
   struct Result {
-    double loss = 0;     // mean over all targets
+    double loss = 0;     // mean over all targets asked for
     double squares = 0;  // sum of squares of the gradient
   };
   // values and gradient: flat buffers of the layout. gradient is overwritten; null: the loss alone.
-  // inputs, targets: [batch][length], every token below the vocabulary.
-  Result run(const T* values, const int32_t* inputs, const int32_t* targets, T* gradient);
+  // inputs, targets: [batch][length], every token below the vocabulary; nothing is asked where a target
+  // is negative, and one at least is not. number_per_key: [batch][length], -inf for padding; or null.
+  Result run(const T* values, const int32_t* inputs, const int32_t* targets, T* gradient,
+             const T* number_per_key = nullptr);
 
  private:
   struct Lane {
@@ -40,7 +42,7 @@ class BatchGradient {
   };
 
   double run_shards(const StepWeights<T>& weights, const int32_t* inputs, const int32_t* targets,
-                    bool gradient);
+                    const T* number_per_key, bool gradient);
   double sum_trunk(T* gradient);
   double sum_positions(T* gradient);
 

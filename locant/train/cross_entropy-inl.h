@@ -1,4 +1,5 @@
-// Softmax cross entropy of each row of logits, and its gradient in their place.
+// Softmax cross entropy of each row of logits, and its gradient in their place. Rows of which nothing is
+// asked (a negative target) have none.
 // Included once by elementwise-inl.h.
 
 namespace locant::train::LOCANT_TRAIN_ISA {
@@ -7,6 +8,13 @@ template <class T>
 void cross_entropy(const CrossEntropy<T>& a) {
   for (int64_t row = 0; row < a.rows; ++row) {
     T* logits = a.logits + row * a.stride;
+    if (a.targets[row] < 0) {
+      a.losses[row] = 0;
+      if (a.gradient) {
+        along<T>(a.vocabulary, [&](int64_t i, auto part) { store(logits + i, Vec<T>{}, part); });
+      }
+      continue;
+    }
     const T lowest = logits[0];
     Vec<T> maxima = all(lowest);
     along<T>(a.vocabulary, [&](int64_t i, auto part) {

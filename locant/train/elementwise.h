@@ -50,7 +50,7 @@ struct GeluBackward {
 };
 
 // losses[r] = log(sum exp logits[r]) - logits[r][target]. In place, if wanted: logits becomes
-// gradient_scale (softmax - one at the target).
+// gradient_scale (softmax - one at the target). A row with a negative target: 0 and zeros.
 template <class T>
 struct CrossEntropy {
   int64_t rows, vocabulary, stride;  // stride of the rows of logits

@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "locant/base/check.h"
-#include "locant/position/registry.h"
 #include "locant/train/arrays.h"
 #include "locant/train/attention_block.h"
 #include "locant/train/embedding.h"
 #include "locant/train/feed_forward.h"
 #include "locant/train/positions.h"
+#include "locant/train/test_scheme.h"
 
 namespace locant {
 namespace {
@@ -86,7 +86,7 @@ class Reader {
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       const bool last = layer == config_.layers - 1;
       const size_t l = static_cast<size_t>(layer);
-      attention_block_mix<float>({batch, length, width, config_.heads}, last ? first_query : 0,
+      attention_block_mix<float>({batch, length, width, config_.heads, true, nullptr}, last ? first_query : 0,
                                  positions.layer(layer), qkv_.data(), mixed_.data(), lse_.data(),
                                  workspace_);
       if (last) break;
@@ -170,19 +170,6 @@ class Reader {
   attention::Workspace workspace_;
 };
 
-// "rows [4, 32] (one for all layers)"
-std::string learned_text(const Scheme& scheme, const Sizes& sizes) {
-  std::string text;
-  for (const ParameterSpec& spec : scheme.learn(sizes)) {
-    text += (text.empty() ? "" : ", ") + spec.name + " [";
-    for (size_t d = 0; d < spec.shape.size(); ++d) {
-      text += (d ? ", " : "") + std::to_string(spec.shape[d]);
-    }
-    text += spec.per_layer ? "] in each layer" : "]";
-  }
-  return text.empty() ? "nothing" : text;
-}
-
 void check_windows(const Model& model, std::span<const int32_t> text,
                    std::span<const Window> windows) {
   const int64_t size = static_cast<int64_t>(text.size());
@@ -214,17 +201,9 @@ Evaluation evaluate(const Model& model, std::span<const int32_t> text,
                     Executor& executor) {
   check_windows(model, text, windows);
   const ModelConfig& config = model.config();
-  std::unique_ptr<Scheme> replacement;
-  if (!options.scheme.empty()) {
-    replacement = make_scheme(options.scheme);
-    const std::string trained = learned_text(model.scheme(), config.sizes());
-    const std::string wanted = learned_text(*replacement, config.sizes());
-    Check check("evaluate");
-    check.require(trained == wanted, "scheme ", options.scheme, " learns ", wanted,
-                  "; the model was trained with ", config.scheme, ", which learns ", trained);
-    check.done();
-  }
-  const Scheme& scheme = replacement ? *replacement : model.scheme();
+  if (config.encoder) fail("evaluate", "an encoder predicts no next token");
+  const TestScheme test_scheme(model, options.scheme, "evaluate");
+  const Scheme& scheme = test_scheme.get();
   PositionParameters parameters(scheme, config.sizes());
   parameters.read(model.layout(), model.values());
   const ModelArrays<const float> weights(model.layout(), config.layers, model.values());
@@ -246,7 +225,7 @@ Evaluation evaluate(const Model& model, std::span<const int32_t> text,
   }
 
   for (const auto& [length, all] : by_length) {
-    const Positions positions(scheme, config.sizes(), length, options.repeat_last_row);
+    const Positions positions(scheme, config, length, options.repeat_last_row);
     evaluation.repeated_rows |= positions.repeats_rows();
     const PositionTerms<float> terms = positions.lower<float>(parameters, executor);
     const int64_t total = static_cast<int64_t>(all.windows.size());

@@ -31,6 +31,11 @@ Sizes ModelConfig::sizes() const {
           .value_size = head_size()};
 }
 
+Call ModelConfig::call(int64_t layer, int64_t n) const {
+  return {.sizes = sizes(), .layer = static_cast<int>(layer), .causal = !encoder,
+          .first_distance = 1 - n, .last_distance = encoder ? n - 1 : 0, .length = n};
+}
+
 void ModelConfig::check() const {
   Check check("model");
   const auto within = [&](const char* what, int64_t value, int64_t low, int64_t high) {
@@ -52,8 +57,7 @@ void ModelConfig::check() const {
   check.done();
 
   const std::unique_ptr<Scheme> made = make_scheme(scheme);
-  made->check(Call{.sizes = sizes(), .layer = 0, .causal = true, .first_distance = 1 - length,
-                   .last_distance = 0, .length = length});
+  made->check(call(0, length));
   check.require(made->table_length() < 0 || made->table_length() >= length || made->repeats_last_row(), "scheme ", scheme,
                 " has rows for ", made->table_length(), " positions, the length is ", length);
   check.done();

@@ -1,6 +1,7 @@
-// The model: a decoder-only Transformer with any position scheme, as numbers and a configuration.
+// The model: a Transformer with any position scheme, as numbers and a configuration. A decoder (causal,
+// predicts the next token) or an encoder (every place sees all, answers at every place).
 //
-// One token's way: embedding row (+ the scheme's row) -> layers x [ layer norm -> q, k, v -> causal
+// One token's way: embedding row (+ the scheme's row) -> layers x [ layer norm -> q, k, v ->
 // attention with the scheme's terms -> projection -> added back; layer norm -> feed-forward with
 // GELU (the tanh form of GPT-2) -> added back ] -> layer norm -> logits, by the embedding table again
 // (tied head, no bias). All other linear layers have biases. No dropout.
@@ -30,11 +31,14 @@ struct ModelConfig {
   int64_t length = 64;       // tokens of a training sequence; positions are 0 .. length-1
   std::string scheme = "nope";  // specification, as make_scheme reads it; nothing is fitted to the length
   uint64_t seed = 0;
+  bool encoder = false;  // no causal mask
   double initial_deviation = 0.02;  // of embeddings and weights; residual projections / sqrt(2 layers)
 
   int64_t head_size() const { return width / heads; }
   int64_t hidden() const { return feed_forward ? feed_forward : 4 * width; }
   Sizes sizes() const;
+  // Attention over positions 0 .. n-1 in one layer, as the scheme is told of it.
+  Call call(int64_t layer, int64_t n) const;
   // Throws std::invalid_argument with all that is wrong, the scheme and what it refuses included.
   void check() const;
 };
@@ -98,6 +102,10 @@ class Model {
   ParameterLayout layout_;
   train::Buffer<float> values_;
 };
+
+// The same numbers in a model for sequences of another length, under a scheme that learns the same arrays
+// (another scaling). Throws std::invalid_argument.
+Model stretched(const Model& model, int64_t length, const std::string& scheme);
 
 // A safetensors file, the whole configuration (full scheme specification) in its metadata. Saving is
 // atomic: the old file or the new one, never a piece. Both throw std::runtime_error naming the file when

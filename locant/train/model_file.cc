@@ -40,7 +40,7 @@ std::string bytes_of(const std::string& hex, const std::string& path) {
 
 Metadata metadata_of(const Model& model) {
   const ModelConfig& config = model.config();
-  return {{"format", kFormat},
+  Metadata metadata{{"format", kFormat},
           {"vocabulary", fmt::format("{}", config.vocabulary)},
           {"bytes", hex_of(config.bytes)},
           {"layers", fmt::format("{}", config.layers)},
@@ -51,6 +51,8 @@ Metadata metadata_of(const Model& model) {
           {"scheme", specification(model.scheme(), true)},
           {"seed", fmt::format("{}", config.seed)},
           {"initial_deviation", fmt::format("{}", config.initial_deviation)}};
+  if (config.encoder) metadata["encoder"] = "yes";
+  return metadata;
 }
 
 const std::string& entry(const Metadata& metadata, const char* key, const std::string& path) {
@@ -93,6 +95,7 @@ ModelConfig read_config(const SafetensorsReader& file) {
   config.scheme = entry(metadata, "scheme", path);
   config.seed = number<uint64_t>(metadata, "seed", path);
   config.initial_deviation = number<double>(metadata, "initial_deviation", path);
+  config.encoder = metadata.count("encoder") && entry(metadata, "encoder", path) == "yes";
   try {
     config.check();
   } catch (const std::invalid_argument& problem) {
@@ -136,6 +139,7 @@ void check_same(const std::string& path, const ModelConfig& got, const ModelConf
   same("heads", got.heads, expected.heads);
   same("feed-forward width", got.hidden(), expected.hidden());
   same("length", got.length, expected.length);
+  same("encoder", got.encoder, expected.encoder);
   same("scheme", got.scheme, specification(*make_scheme(expected.scheme), true));
   check.done();
 }

@@ -97,8 +97,10 @@ template void add_terms<float, float>(const Terms<float>&, Terms<float>&);
 template void add_terms<double, float>(const Terms<float>&, Terms<double>&);
 template void add_terms<double, double>(const Terms<double>&, Terms<double>&);
 
-Positions::Positions(const Scheme& scheme, const Sizes& sizes, int64_t length, bool repeat_last_row)
-    : scheme_(scheme), sizes_(sizes), length_(length), learned_(!scheme.learn(sizes).empty()) {
+Positions::Positions(const Scheme& scheme, const ModelConfig& config, int64_t length,
+                     bool repeat_last_row)
+    : scheme_(scheme), config_(config), sizes_(config.sizes()), length_(length),
+      learned_(!scheme.learn(sizes_).empty()) {
   const int64_t rows = scheme.table_length();
   if (!scheme.embeds()) return;
   positions_.resize(static_cast<size_t>(length));
@@ -109,11 +111,6 @@ Positions::Positions(const Scheme& scheme, const Sizes& sizes, int64_t length, b
   }
 }
 
-Call Positions::call(int64_t layer) const {
-  return {.sizes = sizes_, .layer = static_cast<int>(layer), .causal = true,
-          .first_distance = 1 - length_, .last_distance = 0, .length = length_};
-}
-
 template <class T>
 PositionTerms<T> Positions::lower(const PositionParameters& parameters, Executor& executor) const {
   PositionTerms<T> lowered;
@@ -121,7 +118,7 @@ PositionTerms<T> Positions::lower(const PositionParameters& parameters, Executor
   lowered.terms.resize(layers);
   executor.run(static_cast<int64_t>(layers), [&](int64_t layer, int) {
     lowered.terms[static_cast<size_t>(layer)] =
-        cast<T>(locant::lower(scheme_, call(layer), parameters.views(layer)));
+        cast<T>(locant::lower(scheme_, config_.call(layer, length_), parameters.views(layer)));
   });
   if (!positions_.empty()) {
     std::vector<double> rows(static_cast<size_t>(length_ * sizes_.width));
@@ -153,14 +150,14 @@ void Positions::lower_backward(const PositionParameters& parameters,
     Terms<double> sum = from.terms[0];
     for (size_t layer = 1; layer < from.terms.size(); ++layer) add_terms(from.terms[layer], sum);
     ParameterGradients views = gradients.gradient_views(0);
-    locant::lower_backward(scheme_, call(0), parameters.views(0), sum, views);
+    locant::lower_backward(scheme_, config_.call(0, length_), parameters.views(0), sum, views);
   } else {
     // Layers may share an array: each layer's gradients apart, summed in the order of the layers.
     std::vector<PositionParameters> of_layer(from.terms.size(), PositionParameters(scheme_, sizes_));
     executor.run(static_cast<int64_t>(from.terms.size()), [&](int64_t layer, int) {
       const size_t l = static_cast<size_t>(layer);
       ParameterGradients views = of_layer[l].gradient_views(layer);
-      locant::lower_backward(scheme_, call(layer), parameters.views(layer), from.terms[l], views);
+      locant::lower_backward(scheme_, config_.call(layer, length_), parameters.views(layer), from.terms[l], views);
     });
     for (const PositionParameters& one : of_layer) gradients += one;
   }

@@ -59,9 +59,11 @@ void add_terms(const Terms<From>& from, Terms<T>& to);
 
 class Positions {
  public:
-  // The call that every layer makes: causal, positions 0 .. length-1. The scheme must outlive this.
+  // For the call that every layer of such a model makes over positions 0 .. length-1. Scheme and
+  // configuration must outlive this. The scheme may be another than the configuration's.
   // repeat_last_row: embedding positions past Scheme::table_length() take the last row.
-  Positions(const Scheme& scheme, const Sizes& sizes, int64_t length, bool repeat_last_row = false);
+  Positions(const Scheme& scheme, const ModelConfig& config, int64_t length,
+            bool repeat_last_row = false);
 
   bool learned() const { return learned_; }  // the terms change as training goes on
   bool repeats_rows() const { return repeats_rows_; }
@@ -76,9 +78,8 @@ class Positions {
                       PositionParameters& gradients, Executor& executor) const;
 
  private:
-  Call call(int64_t layer) const;
-
   const Scheme& scheme_;
+  const ModelConfig& config_;
   Sizes sizes_;
   int64_t length_;
   bool learned_ = false, repeats_rows_ = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <vector>
 
@@ -99,6 +100,8 @@ struct Trainer::State {
   train::BatchGradient<float> batch;
   train::Buffer<float> gradient, mean, square;
   std::vector<Piece> pieces;
+  std::vector<int32_t> tokens;        // an encoder's, without padding
+  std::vector<float> number_per_key;  // and where it stood
   int64_t step = 0;
 };
 
@@ -125,7 +128,7 @@ std::string training_identity(const Model& model, const TrainOptions& o) {
                  " steps ", o.steps, " batch ", o.batch, " learning rate ", o.learning_rate, " to ",
                  o.final_learning_rate, " warm-up ", o.warmup(), " decay ", o.weight_decay,
                  " clip ", o.clip, " betas ", o.beta1, " ", o.beta2, " epsilon ", o.epsilon,
-                 " tables ", o.table_learning_rate_multiplier);
+                 " tables ", o.table_learning_rate_multiplier, c.encoder ? " encoder" : "");
 }
 
 }  // namespace
@@ -191,18 +194,35 @@ StepResult Trainer::step(std::span<const int32_t> inputs, std::span<const int32_
   check.require(inputs.size() == expected && targets.size() == expected, "inputs and targets must be ",
                 s.options.batch, " x ", config.length, " tokens each, got ", inputs.size(), " and ",
                 targets.size());
-  for (const std::span<const int32_t> tokens : {inputs, targets}) {
+  const auto within = [&](std::span<const int32_t> tokens, int32_t least) {
     const auto outside = std::find_if(tokens.begin(), tokens.end(), [&](int32_t token) {
-      return token < 0 || token >= config.vocabulary;
+      return token < least || token >= config.vocabulary;
     });
     if (outside != tokens.end()) {
       check.require(false, "tokens must be 0 to ", config.vocabulary - 1, ", got ", *outside);
     }
-  }
+  };
+  within(inputs, config.encoder ? -1 : 0);
+  within(targets, -1);
+  check.require(std::any_of(targets.begin(), targets.end(), [](int32_t t) { return t >= 0; }),
+                "nothing is asked: every target is -1");
   check.done();
 
-  const auto batch =
-      s.batch.run(s.model.values(), inputs.data(), targets.data(), s.gradient.data());
+  const int32_t* tokens = inputs.data();
+  const float* number_per_key = nullptr;
+  if (config.encoder) {
+    s.tokens.assign(inputs.begin(), inputs.end());
+    s.number_per_key.assign(inputs.size(), 0.0f);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] >= 0) continue;
+      s.tokens[i] = 0;
+      s.number_per_key[i] = -std::numeric_limits<float>::infinity();
+    }
+    tokens = s.tokens.data();
+    number_per_key = s.number_per_key.data();
+  }
+  const auto batch = s.batch.run(s.model.values(), tokens, targets.data(), s.gradient.data(),
+                                 number_per_key);
   StepResult result;
   result.step = s.step;
   result.loss = batch.loss;

@@ -49,7 +49,9 @@ class Trainer {
   ~Trainer();
   Trainer(Trainer&&) noexcept;
 
-  // One update from inputs and targets, [batch][length] each; targets[b][t] follows inputs[b][t].
+  // One update from inputs and targets, [batch][length] each; targets[b][t] follows inputs[b][t] (an
+  // encoder: is what is asked there). Nothing is asked where a target is -1; an encoder's input of -1
+  // is padding, which nobody sees.
   // Throws std::invalid_argument for wrong sizes or a token outside the vocabulary, or after the last step.
   StepResult step(std::span<const int32_t> inputs, std::span<const int32_t> targets);
 

@@ -52,7 +52,7 @@ ShardRunner<T>::ShardRunner(const ModelConfig& config, const ParameterLayout& la
 }
 
 template <class T>
-double ShardRunner<T>::run(const ShardTokens& tokens, const StepWeights<T>& weights,
+double ShardRunner<T>::run(const ShardTokens<T>& tokens, const StepWeights<T>& weights,
                            T gradient_scale, StepGradients<T>* gradients, bool first,
                            bool learned) {
   const SingleThread single;
@@ -62,10 +62,10 @@ double ShardRunner<T>::run(const ShardTokens& tokens, const StepWeights<T>& weig
 }
 
 template <class T>
-double ShardRunner<T>::forward(const ShardTokens& tokens, const StepWeights<T>& weights,
+double ShardRunner<T>::forward(const ShardTokens<T>& tokens, const StepWeights<T>& weights,
                                bool gradient, T gradient_scale) {
   const int64_t rows = tokens.batch * tokens.length, width = config_.width;
-  const AttentionShape attention{tokens.batch, tokens.length, width, config_.heads};
+  const AttentionShape<T> attention = attention_shape(tokens);
   const FeedForwardShape feed_forward{rows, width, config_.hidden()};
   const PositionTerms<T>& positions = *weights.positions;
 
@@ -93,10 +93,10 @@ double ShardRunner<T>::forward(const ShardTokens& tokens, const StepWeights<T>& 
 }
 
 template <class T>
-void ShardRunner<T>::backward(const ShardTokens& tokens, const StepWeights<T>& weights,
+void ShardRunner<T>::backward(const ShardTokens<T>& tokens, const StepWeights<T>& weights,
                               StepGradients<T>& gradients, bool first, bool learned) {
   const int64_t rows = tokens.batch * tokens.length, width = config_.width;
-  const AttentionShape attention{tokens.batch, tokens.length, width, config_.heads};
+  const AttentionShape<T> attention = attention_shape(tokens);
   const FeedForwardShape feed_forward{rows, width, config_.hidden()};
   const PositionTerms<T>& positions = *weights.positions;
   if (first) {

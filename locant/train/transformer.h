@@ -29,10 +29,12 @@ struct StepGradients {
   PositionGradients<T> positions;
 };
 
-// A piece of a batch: tokens and the tokens that follow them, [batch][length].
+// A piece of a batch: tokens and what is asked of each place (negative: nothing), [batch][length].
+template <class T>
 struct ShardTokens {
   int64_t batch, length;
   const int32_t *inputs, *targets;
+  const T* number_per_key = nullptr;  // -inf for padding; null: there is none
 };
 
 // Activations and scratch for shards of up to `rows` tokens. One for each worker.
@@ -44,14 +46,18 @@ class ShardRunner {
   // Returns the sum of the losses, in row order. Backward of gradient_scale times that sum follows
   // if gradients is not null; `first`: the lane's buffers hold nothing yet and are overwritten.
   // learned: whether anybody wants the gradients of the positions.
-  double run(const ShardTokens& tokens, const StepWeights<T>& weights, T gradient_scale,
+  double run(const ShardTokens<T>& tokens, const StepWeights<T>& weights, T gradient_scale,
              StepGradients<T>* gradients, bool first, bool learned);
 
  private:
-  double forward(const ShardTokens& tokens, const StepWeights<T>& weights, bool gradient,
+  double forward(const ShardTokens<T>& tokens, const StepWeights<T>& weights, bool gradient,
                  T gradient_scale);
-  void backward(const ShardTokens& tokens, const StepWeights<T>& weights,
+  void backward(const ShardTokens<T>& tokens, const StepWeights<T>& weights,
                 StepGradients<T>& gradients, bool first, bool learned);
+  AttentionShape<T> attention_shape(const ShardTokens<T>& tokens) const {
+    return {tokens.batch, tokens.length, config_.width, config_.heads, !config_.encoder,
+            tokens.number_per_key};
+  }
   T* take(int64_t count);
 
   const ModelConfig& config_;

@@ -9,8 +9,12 @@ make_text "$text"
 out=$work/all
 expect 0 'alibi' compare --preset smoke --corpus "$text" --out "$out"
 schemes=$("$locant" schemes --json | wc -l)
-trained=$(grep -c '"test_scaling":"none"' "$out/records.jsonl")
-[ "$schemes" -eq "$trained" ] || fail "expected $schemes trained schemes, got $trained"
+of_task() { grep -c "\"task\":\"$1\".*\"test_scaling\":\"none\"" "$out/records.jsonl"; }
+for task in language_model recall copy; do
+  [ "$schemes" -eq "$(of_task $task)" ] || fail "$task: expected $schemes trained schemes, got $(of_task $task)"
+done
+[ "$(of_task reverse_encoder)" -ge $((schemes - 2)) ] || fail "expected an encoder for all but causal schemes"
+grep -q '"task":"fine_tuning","scheme":"rope' "$out/records.jsonl" || fail "no fine-tuned RoPE"
 grep -q '"test_scaling":"ntk"' "$out/records.jsonl" || fail "no record of RoPE under NTK at test time"
 grep -q '"diverged":true' "$out/records.jsonl" && fail "a scheme diverged"
 [ -s "$out/report.html" ] || fail "no report"
@@ -18,6 +22,7 @@ for word in 'Loss against length' 'Claims' 'Speed and memory' 'cannot show'; do
   grep -q "$word" "$out/report.html" || fail "the report lacks '$word'"
 done
 models=$(find "$out/models" -name '*.safetensors' | wc -l)
+trained=$(grep -c '"test_scaling":"none"\|"task":"fine_tuning"' "$out/records.jsonl")
 [ "$models" -eq "$trained" ] || fail "expected $trained models, got $models"
 
 # The same again: nothing is trained twice, nothing is written.
@@ -32,7 +37,7 @@ for field in scheme seed task train_length test_scaling losses position_paramete
 done
 
 # Stopped in its middle by Ctrl-C: exit code 130, and the resumed records equal those of one go.
-few=(--schemes alibi,nope,rope --steps 60)
+few=(--schemes alibi,nope,rope --steps 60 --tasks language_model)
 numbers() { grep -o '"scheme":"[^"]*"\|"losses":{.*},"test_schemes"\|"curve":.*,"tables"' "$1"; }
 expect 0 '' compare --preset smoke --corpus "$text" --out "$work/whole" "${few[@]}"
 "$locant" compare --preset smoke --corpus "$text" --out "$work/parts" "${few[@]}" >/dev/null 2>&1 &
@@ -54,7 +59,7 @@ expect 0 'alibi' report "$work/parts" --out "$work/parts.html"
 
 # Another configuration has no place in this folder; merged records are two comparisons.
 expect 2 'other settings.*--out' compare --preset smoke --corpus "$text" --out "$work/whole" --schemes alibi --steps 61
-expect 0 '' compare --preset smoke --corpus "$text" --out "$work/third" --schemes alibi --steps 5 --json
+expect 0 '' compare --preset smoke --corpus "$text" --out "$work/third" --schemes alibi --steps 5 --json --tasks language_model
 cat "$work/whole/records.jsonl" "$work/third/records.jsonl" "$work/whole/records.jsonl" >"$work/merged.jsonl"
 expect 0 'Settings [0-9a-f]{16}' report "$work/merged.jsonl" --out "$work/merged.html"
 [ "$("$locant" report "$work/merged.jsonl" --out "$work/merged.html" --json 2>/dev/null | grep -c settings_id)" -eq 2 ] ||
@@ -69,9 +74,35 @@ cmp -s "$work/whole/asked.json" "$work/asked" || fail "a refused comparison chan
 expect 0 '' compare --resume --out "$work/whole"
 
 # Threads change nothing.
-expect 0 '' compare --preset smoke --corpus "$text" --out "$work/threads" --schemes alibi,nope,rope --steps 60 --threads 3
+expect 0 '' compare --preset smoke --corpus "$text" --out "$work/threads" "${few[@]}" --threads 3
 [ "$(numbers "$work/threads/records.jsonl")" = "$(numbers "$work/whole/records.jsonl")" ] ||
   fail "another number of threads gives other numbers"
+
+# Tasks alone need no text.
+expect 0 'copy: .*not learned' compare --preset smoke --tasks copy,recall --schemes alibi --out "$work/tasks" --no-report
+expect 2 'copy_twice' compare --preset smoke --tasks copie --out "$work/tasks"
+bad_name=$work/$(printf 'k\377.txt')
+cp "$text" "$bad_name"
+expect 2 'must be UTF-8' compare --preset smoke --corpus "$bad_name" --out "$work/bad_name"
+
+# A model goes on at a longer length, and with a text: the same text for the same seed, cached or not.
+expect 0 'loss' train rope --corpus "$text" --length 16 --steps 30 --batch 4 --layers 2 --width 16 --heads 2 --out "$work/short"
+expect 0 'scaling=linear,factor=2' train --from "$work/short" --length 32 --scaling pi --steps 4 --batch 4 --corpus "$text" --out "$work/long"
+expect 0 'sliding' eval "$work/long" --corpus "$text"
+expect 2 'has pi' train --from "$work/short" --length 32 --scaling xx --corpus "$text" --out "$work/no"
+expect 2 'leave out alibi' train alibi --from "$work/short" --corpus "$text" --out "$work/no"
+expect 2 'scheme or --from' train --corpus "$text" --out "$work/no"
+sample=(sample "$work/short" --prompt 'in the ' --length 40 --seed 5)
+expect 0 '^in the ' "${sample[@]}"
+one=$("$locant" "${sample[@]}")
+[ "$one" = "$("$locant" "${sample[@]}")" ] || fail "the same seed wrote another text"
+[ "$one" = "$("$locant" "${sample[@]}" --recompute)" ] || fail "read again, another text is written"
+[ "$one" != "$("$locant" sample "$work/short" --prompt 'in the ' --length 40 --seed 6)" ] || fail "another seed wrote the same text"
+expect 0 '"text":' "${sample[@]}" --json --temperature 0 --top-k 3
+expect 2 "byte 0x51 \\('Q'\\) at offset 3" sample "$work/short" --prompt 'in Q'
+expect 2 'byte 0xc3 at offset 0' sample "$work/short" --prompt 'ä'
+expect 2 'temperature' sample "$work/short" --prompt 'in ' --temperature -1
+expect 2 'no such file' sample "$work/nothing" --prompt 'in '
 
 # One model by hand, and every scheme shown.
 expect 0 'loss' train rope --corpus "$text" --length 16 --steps 5 --batch 4 --layers 1 --width 16 --heads 2 --out "$work/rope"

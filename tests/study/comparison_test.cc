@@ -101,6 +101,73 @@ TEST(Comparison, LeavesCompleteRecordsAndNeverTrainsTwice) {
   EXPECT_EQ(numbers_of(again.records), numbers_of(result.records));
 }
 
+ComparisonOptions task_options(const std::string& out) {
+  ComparisonOptions options = small_options(out);
+  options.schemes = {"rope", "music_transformer"};
+  options.tasks = {kLanguageModel, kFineTuning, "recall", "copy", "reverse_encoder"};
+  options.effort = {.steps = 4, .batch = 4, .layers = 1, .width = 16, .examples = 3};
+  return options;
+}
+
+TEST(Comparison, TasksAndFineTuningLeaveRecords) {
+  const std::string out = folder("tasks");
+  const Corpus corpus = small_corpus();
+  SerialExecutor executor;
+  Counting first;
+  const ComparisonResult result = compare(task_options(out), corpus, executor, first);
+  EXPECT_TRUE(result.finished);
+  std::map<std::string, int> counts;
+  for (const Record& r : result.records) {
+    ++counts[r.task + " " + r.name];
+    EXPECT_FALSE(r.diverged) << r.error;
+    if (r.test_scaling == "none" || r.task == kFineTuning) {
+      EXPECT_TRUE(std::filesystem::exists(model_path(out, r))) << r.task;
+    }
+    if (r.task == kFineTuning) {
+      EXPECT_EQ(r.test_scaling, "pi");
+      EXPECT_EQ(r.settings.tuned_length, 32);
+      ASSERT_EQ(r.losses.at(kWindows).size(), 1u);
+      EXPECT_TRUE(std::isfinite(r.losses.at(kWindows).at(32)));
+    }
+    if (!r.is_task()) continue;
+    EXPECT_EQ(r.settings.steps, 4);
+    EXPECT_EQ(r.exact_match.size(), task_named(r.task).test_lengths.size());
+    EXPECT_FALSE(r.learned()) << "after four steps";
+  }
+  const std::map<std::string, int> expected{
+      {"language_model rope", 4},       {"language_model music_transformer", 1}, {"fine_tuning rope", 1},
+      {"recall rope", 1},               {"recall music_transformer", 1},         {"copy rope", 1},
+      {"copy music_transformer", 1},    {"reverse_encoder rope", 1}};
+  EXPECT_EQ(counts, expected) << "Music Transformer has no encoder and is left out";
+  EXPECT_EQ(first.begun, 8);
+  Counting second;
+  const ComparisonResult again = compare(task_options(out), corpus, executor, second);
+  EXPECT_EQ(second.begun, 0);
+  EXPECT_EQ(numbers_of(again.records), numbers_of(result.records));
+  // Language models alone, and tasks without a text, find their records in the same folder.
+  ComparisonOptions some = task_options(out);
+  some.tasks = {"copy", "recall"};
+  Counting third;
+  EXPECT_EQ(compare(some, Corpus(), executor, third).records.size(), 4u);
+  EXPECT_EQ(third.begun, 0);
+}
+
+TEST(Comparison, TasksStoppedAndResumedOnOtherThreadsEqualOneGo) {
+  const Corpus corpus = small_corpus();
+  SerialExecutor one;
+  ThreadPool three(3);
+  Watcher watcher;
+  const auto whole = compare(task_options(folder("tasks_whole")), corpus, one, watcher);
+  const std::string out = folder("tasks_stopped");
+  for (int stop_after : {7, 3, 5, 2, 6, 3}) {
+    Counting counting;
+    counting.stop_after = stop_after;
+    compare(task_options(out), corpus, three, counting);
+  }
+  const auto rest = compare(task_options(out), corpus, three, watcher);
+  EXPECT_EQ(numbers_of(rest.records), numbers_of(whole.records));
+}
+
 TEST(Comparison, SameNumbersForAnyThreads) {
   const Corpus corpus = small_corpus();
   SerialExecutor one;
@@ -160,6 +227,9 @@ TEST(Comparison, PlanSaysWhatIsWrongBeforeAnythingIsWritten) {
   refused([](auto& o) { o.schemes = {"alibi", "alibi"}; });
   refused([](auto& o) { o.schemes = {"no_such_scheme"}; });
   refused([](auto& o) { o.settings.heads = 3; });
+  refused([](auto& o) { o.tasks = {"copie"}; });
+  refused([](auto& o) { o.tasks = {}; });
+  refused([](auto& o) { o.tasks = {kFineTuning, "copy"}; });
   refused([](auto& o) { o.settings.train_length = 4096; });
   refused([](auto& o) { o.schemes = {"rope(width=7)"}; });
 }

@@ -254,7 +254,7 @@ TEST(FeedForward, BackwardIsTheDerivative) {
 }
 
 TEST(AttentionBlock, BackwardIsTheDerivative) {
-  const AttentionShape shape{.batch = 2, .length = 3, .width = 4, .heads = 2};
+  const AttentionShape<double> shape{.batch = 2, .length = 3, .width = 4, .heads = 2};
   const int64_t rows = shape.rows(), width = shape.width;
   SublayerCase c{.width = width, .inner = 3 * width, .from_inner = width};
   // A number for each distance and head, learned, and inside the scale.

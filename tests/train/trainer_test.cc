@@ -211,6 +211,57 @@ std::string refusal(F&& f) {
   return "";
 }
 
+// What is not asked for changes nothing: neither the loss nor an update, whatever stands there.
+TEST(Trainer, TargetsOfMinusOneAreNotAsked) {
+  const Batch batch = batch_of(2, 16, 0);
+  const auto first_step = [&](const std::vector<int32_t>& inputs, const std::vector<int32_t>& targets) {
+    Model model(small("alibi"));
+    SerialExecutor serial;
+    Trainer trainer(model, {.steps = 1, .batch = 2, .warmup_steps = 0}, serial);
+    const double loss = trainer.step(inputs, targets).loss;
+    return std::pair(loss, std::vector<float>(model.values(), model.values() + model.layout().size()));
+  };
+  std::vector<int32_t> some = batch.targets, other_inputs = batch.inputs;
+  for (size_t i = 0; i < some.size(); ++i) {
+    if (i % 16 < 10) continue;  // the ends of both sequences: nothing before can see them
+    some[i] = -1;
+    other_inputs[i] = (other_inputs[i] + 5) % 13;
+  }
+  const auto asked = first_step(batch.inputs, some);
+  EXPECT_EQ(asked.first, first_step(other_inputs, some).first);
+  EXPECT_NE(asked.first, first_step(batch.inputs, batch.targets).first);
+  // The mean is over what is asked: the first ten places' own losses.
+  Model short_model(small("alibi", 10));
+  SerialExecutor serial;
+  Trainer trainer(short_model, {.steps = 1, .batch = 2}, serial);
+  std::vector<int32_t> inputs, targets;
+  for (size_t b = 0; b < 2; ++b) {
+    inputs.insert(inputs.end(), batch.inputs.begin() + b * 16, batch.inputs.begin() + b * 16 + 10);
+    targets.insert(targets.end(), batch.targets.begin() + b * 16, batch.targets.begin() + b * 16 + 10);
+  }
+  EXPECT_NEAR(asked.first, trainer.step(inputs, targets).loss, 1e-5);
+}
+
+// Padding of an encoder: the loss does not depend on how far a batch is padded.
+TEST(Trainer, NobodySeesAnEncodersPadding) {
+  const Batch batch = batch_of(2, 6, 0);
+  const auto loss_at = [&](int64_t length) {
+    ModelConfig config = small("alibi", length);
+    config.encoder = true;
+    Model model(config);
+    SerialExecutor serial;
+    Trainer trainer(model, {.steps = 1, .batch = 2}, serial);
+    std::vector<int32_t> inputs(static_cast<size_t>(2 * length), -1), targets(inputs.size(), -1);
+    for (int64_t b = 0; b < 2; ++b) {
+      std::copy_n(batch.inputs.begin() + b * 6, 6, inputs.begin() + b * length);
+      std::copy_n(batch.targets.begin() + b * 6, 6, targets.begin() + b * length);
+    }
+    return trainer.step(inputs, targets).loss;
+  };
+  EXPECT_NEAR(loss_at(6), loss_at(16), 1e-5);
+  EXPECT_NEAR(loss_at(6), loss_at(11), 1e-5);
+}
+
 TEST(Trainer, RefusesBadOptionsAndBatches) {
   Model model(small("nope"));
   SerialExecutor serial;
@@ -228,10 +279,16 @@ TEST(Trainer, RefusesBadOptionsAndBatches) {
   batch.targets[5] = 13;
   EXPECT_NE(refusal([&] { trainer.step(batch.inputs, batch.targets); }).find("got 13"),
             std::string::npos);
-  batch.targets[5] = -1;
-  EXPECT_NE(refusal([&] { trainer.step(batch.inputs, batch.targets); }).find("got -1"),
+  batch.targets[5] = -2;
+  EXPECT_NE(refusal([&] { trainer.step(batch.inputs, batch.targets); }).find("got -2"),
             std::string::npos);
   batch.targets[5] = 12;
+  std::vector<int32_t> padded = batch.inputs;
+  padded[5] = -1;  // of encoders only
+  EXPECT_NE(refusal([&] { trainer.step(padded, batch.targets); }).find("got -1"), std::string::npos);
+  const std::vector<int32_t> nothing(batch.targets.size(), -1);
+  EXPECT_NE(refusal([&] { trainer.step(batch.inputs, nothing); }).find("nothing is asked"),
+            std::string::npos);
   trainer.step(batch.inputs, batch.targets);
   EXPECT_NE(refusal([&] { trainer.step(batch.inputs, batch.targets); }).find("1 steps are done"),
             std::string::npos);

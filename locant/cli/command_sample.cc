@@ -1,0 +1,96 @@
+// locant sample: text by a saved model, token by token.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "locant/base/check.h"
+#include "locant/cli/cli.h"
+#include "locant/cli/command.h"
+#include "locant/study/json.h"
+#include "locant/train/generate.h"
+
+namespace locant::cli {
+namespace {
+
+struct SampleArguments {
+  std::string model, prompt, scheme;
+  int64_t length = 200;
+  Sampling sampling;
+  uint64_t seed = 0;
+  bool recompute = false, json = false;
+};
+
+// The prompt's bytes as tokens; one that the model never saw is named.
+std::vector<int32_t> tokens_of(const std::string& prompt, const Model& model, const std::string& path) {
+  const std::string& bytes = model.config().bytes;
+  if (bytes.empty()) fail("sample", path, " does not say which bytes its tokens are");
+  if (prompt.empty()) fail("sample", "--prompt is empty: the model needs at least a byte to go on from");
+  std::vector<int32_t> tokens;
+  for (size_t n = 0; n < prompt.size(); ++n) {
+    const size_t token = bytes.find(prompt[n]);
+    if (token == std::string::npos) {
+      const auto byte = static_cast<unsigned char>(prompt[n]);
+      const bool shown = byte > 0x20 && byte < 0x7f;
+      fail("sample", "byte ", fmt::format("0x{:02x}", byte), shown ? fmt::format(" ('{}')", prompt[n]) : "",
+           " at offset ", n, " of the prompt was not in the text the model was trained on");
+    }
+    tokens.push_back(static_cast<int32_t>(token));
+  }
+  return tokens;
+}
+
+int sample_action(const SampleArguments& args) {
+  if (!std::filesystem::exists(args.model)) fail("sample", args.model, ": there is no such file");
+  if (args.length < 1 || args.length > 1 << 20) fail("sample", "--length must be 1 to 1048576 bytes, got ", args.length);
+  args.sampling.check();
+  const Model model = load_model(args.model);
+  std::vector<int32_t> tokens = tokens_of(args.prompt, model, args.model);
+  catch_signals();
+  const auto capacity = static_cast<int64_t>(tokens.size()) + args.length;
+  Generator generator(model, 1, capacity, {.reading = {.scheme = args.scheme, .repeat_last_row = true},
+                                           .cached = !args.recompute});
+  Random random(args.seed, stream_of("sample"));
+  std::string text;
+  if (!args.json) fmt::print("{}", args.prompt);
+  for (int64_t n = 0; n < args.length && !stop_requested(); ++n) {
+    const int32_t token = choose(generator.read(tokens), args.sampling, random);
+    tokens.assign(1, token);
+    const char byte = model.config().bytes[static_cast<size_t>(token)];
+    text += byte;
+    if (args.json) continue;
+    std::fputc(byte, stdout);
+    std::fflush(stdout);
+  }
+  if (args.json) {
+    study::JsonObject json;
+    json.text("prompt", args.prompt).text("text", text).integer("seed", static_cast<int64_t>(args.seed));
+    fmt::print("{}\n", json.str());
+  } else {
+    fmt::print("\n");
+  }
+  return stop_requested() ? kStopped : kDone;
+}
+
+}  // namespace
+
+void add_sample(CLI::App& app, Action& action) {
+  auto args = std::make_shared<SampleArguments>();
+  CLI::App* command = app.add_subcommand(
+      "sample", "Let a saved model go on with a text, byte by byte; positions go on past its training length.");
+  command->add_option("model", args->model, "A file that `locant train` or `locant compare` saved")->required();
+  command->add_option("--prompt", args->prompt, "The text to go on with")->required();
+  command->add_option("--length", args->length, "Bytes to write")->capture_default_str();
+  command->add_option("--temperature", args->sampling.temperature, "0: always the likeliest byte")
+      ->capture_default_str();
+  command->add_option("--top-k", args->sampling.top_k, "Only the k likeliest bytes, 0 = all")->capture_default_str();
+  command->add_option("--seed", args->seed, "The same seed writes the same text")
+      ->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--scheme", args->scheme, "Read with other options, as in rope(scaling=ntk,factor=4)");
+  command->add_flag("--recompute", args->recompute, "Read everything again for every byte, without a cache: the same text, slower");
+  command->add_flag("--json", args->json, "Print a line of JSON");
+  command->footer("Example: locant sample rope.safetensors --prompt 'In the beginning ' --temperature 0.8");
+  command->callback([args, &action] { action = [args] { return sample_action(*args); }; });
+}
+
+}  // namespace locant::cli
