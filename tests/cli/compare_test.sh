@@ -79,7 +79,7 @@ expect 0 '' compare --preset smoke --corpus "$text" --out "$work/threads" "${few
   fail "another number of threads gives other numbers"
 
 # Tasks alone need no text.
-expect 0 'copy: .*not learned' compare --preset smoke --tasks copy,recall --schemes alibi --out "$work/tasks" --no-report
+expect 0 'alibi .*not learned' compare --preset smoke --tasks copy,recall --schemes alibi --out "$work/tasks" --no-report
 expect 2 'copy_twice' compare --preset smoke --tasks copie --out "$work/tasks"
 bad_name=$work/$(printf 'k\377.txt')
 cp "$text" "$bad_name"
