@@ -103,6 +103,8 @@ def _families() -> tuple[list[Family], dict[str, str]]:
 
 def _replace(module: nn.Module, family: Family) -> str | None:
     """Gives the module its new class; returns why not where that cannot be."""
+    if "forward" in module.__dict__ or "compute_bias" in module.__dict__:
+        return "somebody has given this one a forward of its own"
     try:
         family.prepare(module)
     except ValueError as error:
@@ -116,7 +118,7 @@ def _replace(module: nn.Module, family: Family) -> str | None:
 def _finish(module: nn.Module, family: Family) -> None:
     """Replaces a stack where all attention inside is replaced."""
     other = family.stacks.get(type(module))
-    if other is None:
+    if other is None or any(name in module.__dict__ for name in vars(other)):
         return
     inside = [m for m in module.modules() if isinstance(m, tuple(family.attention))]
     if inside and all(_original(type(m)) is not type(m) for m in inside):

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from .. import _ops
 from .._attention import attention
@@ -16,7 +15,7 @@ from ..position import RowPerDistance, Terms, index_map, look_up
 from ..position.deberta import distance_map
 from ._family import PREFIX
 from ._interface import DENSE, WEIGHTS, say_original
-from ._kept import Kept, may_keep
+from ._kept import Kept, may_keep, plain
 
 HOW = "disentangled attention; projected positions are kept in evaluation"
 STANDARD = "standard"
@@ -120,7 +119,7 @@ class Disentangled:
         return judged.get([relative_pos], lambda: rows.standard(relative_pos))
 
     def rows_of(
-        self, table: Tensor, length: int, key: nn.Linear | None, query: nn.Linear | None
+        self, table: Tensor, length: int, key: nn.Module | None, query: nn.Module | None
     ) -> Rows:
         """The table's rows for queries, through `key`, and for keys, through `query`."""
         rows: DistanceRows = self.__dict__[_ROWS]
@@ -129,10 +128,8 @@ class Disentangled:
         sources = [table]
         for projection in projections:
             if projection is not None:
-                sources.append(projection.weight)
-                if projection.bias is not None:
-                    sources.append(projection.bias)
-        if may_keep(self.training, sources):
+                sources.extend(projection.parameters())
+        if all(p is None or plain(p) for p in projections) and may_keep(self.training, sources):
             whole = table[: 2 * rows.span]
             dtype = _ops.real(table.dtype)
 
@@ -142,18 +139,17 @@ class Disentangled:
                     for p in projections
                 ]
 
-            made = [
-                None if r is None else r[:, low:high]
-                for r in self.__dict__[KEPT].get(sources, make)
-            ]
+            held = self.__dict__[KEPT].get(sources, make)
+            made = [None if r is None else r[:, low:high] for r in held]
         else:
             part = self.pos_dropout(table[low:high])
             made = [None if p is None else self._project(part, p) for p in projections]
         q_rows, k_rows = (None if r is None else RowPerDistance(r, index) for r in made)
         return q_rows, k_rows
 
-    def _project(self, table: Tensor, projection: nn.Linear) -> Tensor:
-        rows = linear(table, projection.weight, projection.bias)
+    def _project(self, table: Tensor, projection: nn.Module) -> Tensor:
+        # With the batch of one that transformers gives it: adapters may look at the shape.
+        rows = projection(table[None])[0]
         return rows.unflatten(1, (self.num_attention_heads, -1)).transpose(0, 1)
 
     def attend(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Kept:
@@ -47,6 +47,14 @@ class Kept:
             value = make()
         self._held = ([weakref.ref(s) for s in sources], stamp, value)
         return value
+
+
+def plain(projection: nn.Module) -> bool:
+    """Whether a projection is its weight and bias and no more: no adapter, no hook, no integers."""
+    if type(projection) is not nn.Linear or "forward" in projection.__dict__:
+        return False
+    hooks = (projection._forward_hooks, projection._forward_pre_hooks, projection._backward_hooks)
+    return not any(hooks)
 
 
 def may_keep(training: bool, sources: list[Tensor]) -> bool:

@@ -24,6 +24,7 @@ from ._disentangled import (
     whole_mask,
 )
 from ._family import Family
+from ._kept import plain
 
 
 class LocantDebertaSelfAttention(Disentangled, DisentangledSelfAttention):
@@ -55,7 +56,10 @@ class LocantDebertaSelfAttention(Disentangled, DisentangledSelfAttention):
         # k has no bias. In the projection's rows q, k and v take turns, head by head.
         q_bias, v_bias = self.q_bias.view(heads, 1, -1), self.v_bias.view(heads, 1, -1)
         bias = torch.cat([q_bias, torch.zeros_like(q_bias), v_bias], 1).flatten()
-        made = linear(hidden_states, self.in_proj.weight, bias)
+        if plain(self.in_proj):
+            made = linear(hidden_states, self.in_proj.weight, bias)
+        else:
+            made = self.in_proj(hidden_states) + bias
         q, k, v = made.unflatten(2, (heads, -1)).transpose(1, 2).chunk(3, dim=-1)
         rows: Rows = (None, None)
         if has_rows(self) and rel_embeddings is not None and relative_pos is not None:
