@@ -1,6 +1,9 @@
 // locant report: a page from records, of one machine or many.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 
@@ -12,6 +15,8 @@
 #include "locant/cli/say.h"
 #include "locant/study/claims.h"
 #include "locant/study/json.h"
+#include "locant/study/paired.h"
+#include "locant/study/recommendation.h"
 #include "locant/study/report.h"
 #include "locant/study/summary.h"
 
@@ -36,6 +41,77 @@ std::string claims_json(const std::vector<study::Record>& records) {
   return fmt::format("[{}]", fmt::join(list, ","));
 }
 
+std::string advice_json(const study::Summary& summary, const std::vector<study::Summary>& all) {
+  std::vector<std::string> list;
+  for (const study::Advice& advice : study::recommend(summary, all)) {
+    study::JsonObject json;
+    json.text("use", advice.use).text("choice", advice.choice);
+    json.text("reasons", fmt::format("{}", fmt::join(advice.reasons, " ")));
+    list.push_back(json.str());
+  }
+  return fmt::format("[{}]", fmt::join(list, ","));
+}
+
+// Means and deviations over seeds, by protocol and length, and the change from L with its interval.
+std::string schemes_json(const study::Summary& summary) {
+  std::vector<std::string> list;
+  for (const study::SchemeSummary& scheme : summary.schemes) {
+    study::JsonObject losses, changes;
+    for (const auto& [protocol, by_length] : scheme.losses) {
+      study::JsonObject one, from;
+      for (const auto& [length, s] : by_length) {
+        study::JsonObject cell;
+        cell.real("mean", s.mean).real("deviation", s.deviation).integer("seeds", s.count);
+        one.raw(std::to_string(length), cell.str());
+        const study::Interval i = study::change(scheme, protocol, summary.settings.train_length, length);
+        if (length == summary.settings.train_length || i.count == 0) continue;
+        study::JsonObject interval;
+        interval.real("mean", i.mean).real("low", i.mean - i.half).real("high", i.mean + i.half);
+        from.raw(std::to_string(length), interval.integer("seeds", i.count).str());
+      }
+      losses.raw(protocol, one.str());
+      changes.raw(protocol, from.str());
+    }
+    study::JsonObject json;
+    json.text("label", scheme.label).text("scheme", scheme.scheme).text("test_scaling", scheme.test_scaling);
+    study::JsonObject exact;
+    for (const auto& [length, s] : scheme.exact) {
+      study::JsonObject cell;
+      cell.real("mean", s.mean).real("deviation", s.deviation).integer("seeds", s.count);
+      exact.raw(std::to_string(length), cell.str());
+    }
+    if (summary.is_task()) json.raw("exact_match", exact.str()).integer("not_learned", scheme.not_learned);
+    json.raw("seeds", fmt::format("[{}]", fmt::join(scheme.seeds, ","))).integer("diverged", scheme.diverged);
+    list.push_back(json.raw("losses", losses.str()).raw("change_from_L", changes.str()).str());
+  }
+  return fmt::format("[{}]", fmt::join(list, ","));
+}
+
+// Copies of a run, and the same run on another machine, count once: they are no further seed. Other
+// instruction sets round differently; larger differences would be another program.
+void say_copies(const std::vector<study::Record>& records) {
+  std::map<std::string, const study::Record*> first;
+  int64_t copies = 0;
+  double largest = 0;
+  for (const study::Record& record : records) {
+    const auto [at, added] = first.emplace(record.key(), &record);
+    if (added) continue;
+    ++copies;
+    for (const auto& [protocol, by_length] : record.losses) {
+      for (const auto& [length, loss] : by_length) {
+        largest = std::max(largest, std::fabs(loss - study::loss_in(at->second->losses, protocol, length)));
+      }
+    }
+    for (const auto& [length, share] : record.exact_match) {
+      const auto other = at->second->exact_match.find(length);
+      if (other != at->second->exact_match.end()) largest = std::max(largest, std::fabs(share - other->second));
+    }
+  }
+  if (copies == 0) return;
+  say("locant: {} of the records repeat a run; the first of each counts{}\n", copies,
+      largest > 0 ? fmt::format(" (losses or shares differ by up to {:.2g})", largest) : "");
+}
+
 int report_action(const ReportArguments& args) {
   std::vector<study::Record> records;
   for (std::string path : args.records) {
@@ -44,34 +120,39 @@ int report_action(const ReportArguments& args) {
     for (const std::string& note : file.notes) say("locant: {}\n", note);
     records.insert(records.end(), file.records.begin(), file.records.end());
   }
-  std::map<std::string, std::string> numbers;  // of each key, to tell copies from conflicts
-  for (const study::Record& record : records) {
-    study::Record losses;
-    losses.losses = record.losses;
-    const auto [at, added] = numbers.emplace(record.key(), study::to_json(losses));
-    if (!added && at->second != study::to_json(losses)) {
-      say("locant: {} seed {} was recorded twice with different losses; the first counts\n", record.scheme,
-          record.seed);
-    }
-  }
   if (records.empty()) fail("report", "no records in ", join(args.records));
+  say_copies(records);
   const std::vector<study::Summary> summaries = study::summarize(records);
+  const auto texts = std::count_if(summaries.begin(), summaries.end(), [](const auto& s) { return s.is_text(); });
   for (const study::Summary& summary : summaries) {
+    const std::vector<study::Record> judged =
+        summary.is_text() ? study::with_tasks(summary, summaries) : summary.records;
     if (args.json) {
       study::JsonObject json;
-      json.text("settings_id", summary.settings.id()).raw("settings", summary.settings.text());
-      json.raw("claims", claims_json(summary.records));
+      json.text("settings_id", summary.settings.id()).text("task", summary.task).raw("settings", summary.settings.text());
+      json.raw("schemes", schemes_json(summary));
+      if (summary.is_text()) json.raw("claims", claims_json(judged)).raw("advice", advice_json(summary, summaries));
       fmt::print("{}\n", json.str());
       continue;
     }
     if (summaries.size() > 1) fmt::print("Settings {}: {}\n", summary.settings.id(), summary.settings.text());
     fmt::print("{}", study::table(summary));
-    for (const study::ClaimResult& claim : study::judge_claims(summary.records)) {
+    if (!summary.is_text()) continue;
+    for (const study::ClaimResult& claim : study::judge_claims(judged)) {
       if (claim.verdict == study::Verdict::kNotTested) continue;
       fmt::print("{:>3}  {:<14} {}\n     {}\n", claim.number, study::verdict_text(claim.verdict), claim.claim,
                  claim.evidence);
     }
   }
+  for (const study::Summary& summary : summaries) {
+    if (args.json || !summary.is_text()) continue;
+    fmt::print("What these numbers advise{}:\n", texts > 1 ? ", settings " + summary.settings.id() : "");
+    for (const study::Advice& advice : study::recommend(summary, summaries)) {
+      fmt::print("  {}: {}\n", advice.use, advice.choice.empty() ? "these records cannot say" : advice.choice);
+      for (const std::string& reason : advice.reasons) fmt::print("     {}\n", reason);
+    }
+  }
+  std::fflush(stdout);  // before words on standard error: both may go to one file
   study::write_report(args.out, records, join(args.records));
   say("Report: {}\n", std::filesystem::absolute(args.out).string());
   if (!args.svg.empty()) {
@@ -92,7 +173,7 @@ void add_report(CLI::App& app, Action& action) {
   command->add_option("records", args->records, "Records (records.jsonl) or folders of comparisons")->required();
   command->add_option("--out", args->out, "The page")->capture_default_str();
   command->add_option("--svg", args->svg, "Also draw loss against length into this file");
-  command->add_flag("--json", args->json, "Print settings, claims and verdicts as a line of JSON each");
+  command->add_flag("--json", args->json, "Print settings, means, claims and advice as a line of JSON for each comparison");
   command->footer("Example: locant report laptop/records.jsonl server/ --out both.html");
   command->callback([args, &action] { action = [args] { return report_action(*args); }; });
 }

@@ -1,4 +1,7 @@
 // A matrix as an SVG picture: one square a pair (query down, key across), blue below zero, red above.
+//
+// Matrices of distances have equal diagonals: their rows are drawn as one strip, shifted; other matrices
+// as runs of one colour. Either way a picture of 256 x 256 pairs takes kilobytes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +16,8 @@ struct Matrix {
   std::vector<double> values;  // [rows][columns]; not finite: masked, drawn grey
 };
 
-// Panels beside each other under one title line each, with one common scale written below.
-std::string heatmap_svg(const std::vector<Matrix>& panels, const std::string& caption);
+// Panels beside each other, `across` in a row, under one title line each, with one common scale written
+// below.
+std::string heatmap_svg(const std::vector<Matrix>& panels, const std::string& caption, int64_t across = 4);
 
 }  // namespace locant::study

@@ -7,9 +7,11 @@
 #include <set>
 
 #include "locant/checkpoint/atomic_file.h"
-#include "locant/study/claims.h"
+#include "locant/study/figure.h"
 #include "locant/study/plot.h"
+#include "locant/study/recommendation.h"
 #include "locant/study/report_page.h"
+#include "locant/study/report_tables.h"
 #include "locant/study/summary.h"
 
 namespace locant::study {
@@ -31,27 +33,6 @@ const char* protocol_meaning(const std::string& protocol) {
            "context helps or harms.";
   }
   return "What a reader who keeps the window full would meet.";
-}
-
-std::string ratio_text(int64_t length, int64_t train_length) {
-  return fmt::format("{:g} L", double(length) / double(train_length));
-}
-
-std::string loss_table(const Summary& summary, const std::string& protocol) {
-  std::string html = "<table><thead><tr><th>scheme</th>";
-  for (int64_t length : summary.lengths) {
-    html += fmt::format("<th>{}<br><small>{}</small></th>",
-                        ratio_text(length, summary.settings.train_length), length);
-  }
-  html += "</tr></thead><tbody>";
-  for (const SchemeSummary& scheme : summary.schemes) {
-    html += fmt::format("<tr><th title=\"{}\">{}</th>", escaped(scheme.scheme), escaped(scheme.label));
-    for (int64_t length : summary.lengths) {
-      html += fmt::format("<td>{}</td>", loss_text(scheme, protocol, length));
-    }
-    html += "</tr>";
-  }
-  return html + "</tbody></table>";
 }
 
 // One colour for a scheme in all plots: its place in the table.
@@ -91,7 +72,7 @@ Plot curve_plot(const Summary& summary, bool validation) {
   std::set<std::string> drawn;
   double low = INFINITY, at_tenth = 0;
   for (const Record& record : summary.records) {
-    if (record.task != kLanguageModel || record.test_scaling != "none") continue;
+    if (record.test_scaling != "none") continue;
     if (!drawn.insert(record.scheme).second) continue;
     Line line;
     line.title = record.name;
@@ -109,16 +90,6 @@ Plot curve_plot(const Summary& summary, bool validation) {
     plot.y_high = std::min(at_tenth, low * 2.2);
   }
   return plot;
-}
-
-std::string figure(const Plot& plot, const std::string& caption) {
-  const Drawing drawing = draw(plot);
-  if (drawing.svg.empty()) {
-    return fmt::format("<p class=\"missing\">No picture ({}): {}</p>", escaped(caption),
-                       escaped(drawing.reason));
-  }
-  return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>",
-                     picture(drawing.svg, caption), escaped(caption));
 }
 
 std::string tables_section(const Summary& summary) {
@@ -147,42 +118,6 @@ std::string tables_section(const Summary& summary) {
     html += "</details>";
   }
   return html.empty() ? "<p>No scheme of this run learns a table over distances.</p>" : html;
-}
-
-std::string claims_section(const Summary& summary) {
-  std::string html =
-      "<table class=\"claims\"><thead><tr><th>#</th><th>claim</th><th>bar</th><th>verdict</th>"
-      "<th>numbers (mean over seeds, each seed in brackets)</th></tr></thead><tbody>";
-  for (const ClaimResult& claim : judge_claims(summary.records)) {
-    const char* css = claim.verdict == Verdict::kHolds   ? "holds"
-                      : claim.verdict == Verdict::kFails ? "fails"
-                                                         : "untested";
-    html += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td><td>{}</td></tr>", claim.number,
-        escaped(claim.claim), escaped(claim.bar), css, verdict_text(claim.verdict),
-        escaped(claim.evidence));
-  }
-  return html + "</tbody></table>";
-}
-
-std::string speed_table(const Summary& summary) {
-  std::string html =
-      "<table><thead><tr><th>scheme</th><th>seeds</th><th>diverged</th><th>parameters</th>"
-      "<th>of these positions</th><th>training tokens/s</th><th>share of FMA peak</th>"
-      "</tr></thead><tbody>";
-  int64_t memory = 0;
-  for (const Record& record : summary.records) memory = std::max(memory, record.memory_mb);
-  for (const SchemeSummary& scheme : summary.schemes) {
-    if (scheme.test_scaling != "none") continue;
-    html += fmt::format(
-        "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0f}</td><td>{}</td></tr>",
-        escaped(scheme.label), scheme.seeds.size(), scheme.diverged, scheme.parameters,
-        scheme.position_parameters, scheme.tokens_per_second.mean,
-        scheme.peak_share.mean > 0 ? fmt::format("{:.0f} %", 100 * scheme.peak_share.mean)
-                                   : "not measured");
-  }
-  return html + fmt::format("</tbody></table><p>Largest memory of a whole comparison's process: {} MB.{}</p>", memory,
-                            summary.settings.steps < 100 ? " So few steps say little about speed." : "");
 }
 
 std::string all_of(const std::set<std::string>& words) {
@@ -215,7 +150,72 @@ std::string how_made(const Summary& summary) {
   return html + "</ul></details>";
 }
 
-std::string section(const Summary& summary) {
+std::string differences(const Summary& summary) {
+  const size_t reference = reference_scheme(summary);
+  size_t seeds = 0;
+  for (const SchemeSummary& scheme : summary.schemes) seeds = std::max(seeds, scheme.seeds.size());
+  std::string html = "<p>Runs of one seed begin with the same trunk and see the same batches, so differences are taken "
+                     "seed by seed. ";
+  html += seeds > 1
+              ? fmt::format("Below each mean: its 95 % interval by Student's t, up to {} seeds. Grey: the interval holds "
+                            "zero, these runs show no difference.</p>", seeds)
+              : "There is one seed, so there are no intervals: differences under 0.02 mean nothing.</p>";
+  html += "<h3>Each scheme against itself at L</h3><p>Windows that do not overlap; below zero means that a longer text "
+          "is read better.</p>" + change_table(summary, kWindows);
+  html += "<h3>The same, for the same targets</h3>" + change_table(summary, kSameTargets);
+  html += fmt::format("<h3>Each scheme against {}</h3><p>At the same length; below zero is better than {}.</p>",
+                      escaped(summary.schemes[reference].label), escaped(summary.schemes[reference].label)) +
+          difference_table(summary, reference);
+  return html;
+}
+
+std::string advice_list(const Summary& summary, const std::vector<Summary>& all) {
+  std::string html = "<p>This follows from the numbers above and from nothing else: this text, this size of model, this "
+                     "many steps and seeds.</p><dl class=\"advice\">";
+  for (const Advice& advice : recommend(summary, all)) {
+    html += fmt::format("<dt>{}</dt><dd><strong{}>{}</strong> {}</dd>", escaped(advice.use),
+                        advice.choice.empty() ? " class=\"untested\"" : "",
+                        advice.choice.empty() ? "These records cannot say." : escaped(advice.choice) + ".",
+                        escaped(fmt::format("{}", fmt::join(advice.reasons, " "))));
+  }
+  return html + "</dl>";
+}
+
+std::string task_section(const Summary& task) {
+  Plot plot;
+  plot.x_label = fmt::format("length (trained up to {})", task.settings.train_length);
+  plot.y_label = "share of exact matches";
+  plot.height = 400;
+  plot.y_low = -.02, plot.y_high = 1.02;
+  for (size_t n = 0; n < task.schemes.size(); ++n) {
+    Line line;
+    line.title = task.schemes[n].label;
+    line.colour = int(n);
+    for (const auto& [length, s] : task.schemes[n].exact) line.points.emplace_back(double(length), s.mean);
+    if (!line.points.empty()) plot.lines.push_back(std::move(line));
+  }
+  std::string html = fmt::format("<h2>Task: {}{}</h2>", escaped(task.task), task.settings.encoder ? ", an encoder" : "");
+  html += fmt::format("<p>{} steps of {} strings, answered token by token; {} strings at each length. A run that does not "
+                      "pass the gate at length {} has not learned the task: what it does further out says nothing of "
+                      "positions, so it counts as \"not learned\" and in no mean.</p>",
+                      task.settings.steps, task.settings.batch, task.settings.examples, task.settings.train_length);
+  if (!plot.lines.empty()) html += figure(plot, task.task + ": exact matches by length, means of the runs that learned it");
+  return html + task_table_html(task);
+}
+
+std::string tuning_section(const Summary& tuned) {
+  std::string html = fmt::format("<h2>Further training at {}</h2><p>{} more steps of a trained model.</p><div class=\"wide\">"
+                                 "<table><thead><tr><th>scheme</th><th>loss there</th><th>seeds</th><th>diverged</th></tr>"
+                                 "</thead><tbody>",
+                                 ratio_text(tuned.settings.tuned_length, tuned.settings.train_length), tuned.settings.tuned_steps);
+  for (const SchemeSummary& s : tuned.schemes) {
+    html += fmt::format("<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td></tr>", escaped(s.name + " under " + s.test_scaling),
+                        loss_text(s, kWindows, tuned.settings.tuned_length), s.seeds.size(), s.diverged);
+  }
+  return html + "</tbody></table></div>";
+}
+
+std::string text_section(const Summary& summary, const std::vector<Summary>& all) {
   std::string html;
   if (summary.settings.steps < 500) {
     html += fmt::format(
@@ -227,19 +227,24 @@ std::string section(const Summary& summary) {
   html += figure(length_plot(summary, kWindows), protocol_title(kWindows));
   html += figure(length_plot(summary, kSameTargets), protocol_title(kSameTargets));
   for (const char* protocol : {kWindows, kSameTargets, kSliding}) {
-    html += fmt::format("<h3>{}</h3><p>{}</p><div class=\"wide\">{}</div>", protocol_title(protocol),
-                        protocol_meaning(protocol), loss_table(summary, protocol));
+    html += fmt::format("<h3>{}</h3><p>{}</p>{}", protocol_title(protocol), protocol_meaning(protocol),
+                        loss_table(summary, protocol));
   }
   html +=
       "<p><small>Nats per byte; ± is the deviation over seeds. * the table has no rows past L, so its "
       "last row was repeated. Differences under 0.02 between single seeds mean nothing.</small></p>";
+  if (const std::string table = loss_and_recall_table(summary, all); !table.empty()) {
+    html += "<h2>Loss beside recall</h2><p>A scheme that only looks at near tokens reads on with a flat loss, and finds "
+            "nothing: so many tokens back stood the pair that was asked for. Recall: share of exact answers, of runs "
+            "that learned the task in range.</p>" + table;
+  }
+  html += "<h2>Differences, seed by seed</h2>" + differences(summary);
   html += "<h2>Claims</h2><p>Bars were taken from the literature and a pilot before these runs, and "
-          "are not moved to fit.</p><div class=\"wide\">" +
-          claims_section(summary) + "</div>";
+          "are not moved to fit.</p>" + claims_table(with_tasks(summary, all));
   html += "<h2>Training</h2>" + figure(curve_plot(summary, false), "Training loss, first seed") +
           figure(curve_plot(summary, true), "Validation loss, first seed");
   html += "<h2>What was learned about distance</h2>" + tables_section(summary);
-  html += "<h2>Speed and memory</h2><div class=\"wide\">" + speed_table(summary) + "</div>";
+  html += "<h2>Runs, speed and memory</h2>" + runs_table(summary);
   html += "<h2>How it was made</h2>" + how_made(summary);
   return html;
 }
@@ -255,24 +260,39 @@ constexpr const char* kCannotShow = R"(<h2>What a run of this size cannot show</
 }  // namespace
 
 std::string report_html(const std::vector<Record>& records, const std::string& source) {
-  std::string body = fmt::format("<h1>Positions past the training length</h1><p>Made from {}.</p>",
-                                 escaped(source));
+  std::string body = fmt::format("<h1>Positions past the training length</h1><p>Made from {}.", escaped(source));
   const std::vector<Summary> summaries = summarize(records);
-  if (summaries.empty()) body += "<p>There are no records yet.</p>";
+  body += summaries.empty() ? "</p><p>There are no records yet.</p>"
+                            : " At its end: <a href=\"#advice\">what these numbers advise</a>.</p>";
+  const auto texts = std::count_if(summaries.begin(), summaries.end(), [](const Summary& s) { return s.is_text(); });
   for (const Summary& summary : summaries) {
-    if (summaries.size() > 1) {
+    if (!summary.is_text()) continue;
+    if (texts > 1) {
       body += fmt::format("<h1>Settings {}</h1><p><code>{}</code></p>", summary.settings.id(),
                           escaped(summary.settings.text()));
     }
-    body += section(summary);
+    body += text_section(summary, summaries);
   }
-  return page("Locant: positions past the training length", body + kCannotShow);
+  for (const Summary& summary : summaries) {
+    if (summary.is_task()) body += task_section(summary);
+    if (summary.task == kFineTuning) body += tuning_section(summary);
+  }
+  body += kCannotShow;
+  if (!summaries.empty()) body += "<h2 id=\"advice\">What these numbers advise</h2>";
+  for (const Summary& summary : summaries) {
+    if (!summary.is_text()) continue;
+    if (texts > 1) body += fmt::format("<h3>Settings {}</h3>", summary.settings.id());
+    body += advice_list(summary, summaries);
+  }
+  if (!summaries.empty() && texts == 0) body += advice_list(Summary{summaries.front().settings, kLanguageModel, {}, {}, {}}, summaries);
+  return page("Locant: positions past the training length", body);
 }
 
 Drawing length_picture(const std::vector<Record>& records) {
   const std::vector<Summary> summaries = summarize(records);
-  if (summaries.empty()) return {"", "there are no records"};
-  return draw(length_plot(summaries.front(), kWindows));
+  const auto text = std::find_if(summaries.begin(), summaries.end(), [](const Summary& s) { return s.is_text(); });
+  if (text == summaries.end()) return {"", "there are no records of a language model"};
+  return draw(length_plot(*text, kWindows));
 }
 
 void write_report(const std::string& path, const std::vector<Record>& records,

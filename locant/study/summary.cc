@@ -23,6 +23,13 @@ Statistic statistic(const std::vector<double>& values) {
   return s;
 }
 
+double loss_in(const Losses& losses, const std::string& protocol, int64_t length) {
+  const auto by_length = losses.find(protocol);
+  if (by_length == losses.end()) return NAN;
+  const auto at = by_length->second.find(length);
+  return at == by_length->second.end() ? NAN : at->second;
+}
+
 namespace {
 
 SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
@@ -35,6 +42,7 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
   s.parameters = first.parameters;
   s.position_parameters = first.position_parameters;
   std::map<std::string, std::map<int64_t, std::vector<double>>> losses;
+  std::map<int64_t, std::vector<double>> exact;
   std::vector<double> speeds, shares;
   for (const Record* record : records) {
     if (record->diverged) {
@@ -42,8 +50,16 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
       continue;
     }
     s.seeds.push_back(record->seed);
+    s.by_seed[record->seed] = record->losses;
     for (const auto& [protocol, by_length] : record->losses) {
       for (const auto& [length, loss] : by_length) losses[protocol][length].push_back(loss);
+    }
+    if (record->is_task()) {
+      s.not_learned += !record->learned();
+      if (record->learned()) s.exact_by_seed[record->seed] = record->exact_match;
+      for (const auto& [length, share] : record->exact_match) {
+        if (record->learned()) exact[length].push_back(share);
+      }
     }
     for (int64_t length : record->repeated_rows) s.repeated[length] = true;
     if (record->test_scaling == "none") {
@@ -56,14 +72,39 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
       s.losses[protocol][length] = statistic(values);
     }
   }
+  for (const auto& [length, values] : exact) s.exact[length] = statistic(values);
   s.tokens_per_second = statistic(speeds);
   s.peak_share = statistic(shares);
   return s;
 }
 
+std::string task_table(const Summary& summary) {
+  std::string text = fmt::format("{}, exact matches of what learned it up to length {}\n{:<24}", summary.task,
+                                 summary.settings.train_length, "scheme");
+  for (int64_t length : summary.lengths) text += fmt::format("{:>8}", length);
+  text += "   seeds\n";
+  for (const SchemeSummary& scheme : summary.schemes) {
+    text += fmt::format("{:<24}", scheme.label);
+    if (scheme.exact.empty()) {
+      text += scheme.seeds.empty() && scheme.diverged ? "diverged" : "not learned";
+    } else {
+      for (int64_t length : summary.lengths) {
+        const auto at = scheme.exact.find(length);
+        text += at == scheme.exact.end() ? fmt::format("{:>8}", "-") : fmt::format("{:>8.3f}", at->second.mean);
+      }
+      text += fmt::format("{:>8}", scheme.exact_by_seed.size());
+      if (scheme.not_learned) text += fmt::format(", {} not learned", scheme.not_learned);
+    }
+    if (scheme.diverged) text += fmt::format(", {} diverged", scheme.diverged);
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string table(const Summary& summary) {
+  if (summary.is_task()) return task_table(summary);
   bool deviations = false;
   for (const SchemeSummary& scheme : summary.schemes) deviations |= scheme.seeds.size() > 1;
   std::string text = table_header(summary.settings, summary.lengths, deviations) + "\n";
@@ -76,21 +117,14 @@ std::string table(const Summary& summary) {
 std::vector<Summary> summarize(const std::vector<Record>& records) {
   std::vector<Summary> summaries;
   std::set<std::string> seen;
-  std::vector<Record> others;
   for (const Record& record : records) {
     if (!seen.insert(record.key()).second) continue;
-    if (record.task != kLanguageModel) {
-      others.push_back(record);
-      continue;
-    }
     const std::string id = record.settings.id();
     auto at = std::find_if(summaries.begin(), summaries.end(),
-                           [&](const Summary& s) { return s.settings.id() == id; });
-    if (at == summaries.end()) at = summaries.insert(at, Summary{record.settings, {}, {}, {}});
+                           [&](const Summary& s) { return s.settings.id() == id && s.task == record.task; });
+    if (at == summaries.end()) at = summaries.insert(at, Summary{record.settings, record.task, {}, {}, {}});
     at->records.push_back(record);
   }
-  // Tasks alone: one comparison without losses.
-  if (summaries.empty() && !others.empty()) summaries.push_back({others.front().settings, {}, {}, {}});
   for (Summary& summary : summaries) {
     // A scheme is known by its full specification: two sets of options are two rows.
     std::vector<std::pair<std::string, std::vector<const Record*>>> groups;
@@ -107,6 +141,10 @@ std::vector<Summary> summarize(const std::vector<Record>& records) {
       for (const auto& [protocol, by_length] : summary.schemes.back().losses) {
         for (const auto& [length, loss] : by_length) lengths.insert(length);
       }
+    }
+    // Also where nothing was learned: a task is asked at the same lengths in every run.
+    for (const Record& record : summary.records) {
+      for (const auto& [length, share] : record.exact_match) lengths.insert(length);
     }
     // Scalings behind the scheme they belong to.
     std::vector<SchemeSummary> ordered;
@@ -134,9 +172,16 @@ std::vector<Summary> summarize(const std::vector<Record>& records) {
     }
     summary.schemes = std::move(ordered);
     summary.lengths.assign(lengths.begin(), lengths.end());
-    summary.records.insert(summary.records.end(), others.begin(), others.end());
   }
   return summaries;
+}
+
+std::vector<Record> with_tasks(const Summary& text, const std::vector<Summary>& all) {
+  std::vector<Record> records = text.records;
+  for (const Summary& other : all) {
+    if (!other.is_text()) records.insert(records.end(), other.records.begin(), other.records.end());
+  }
+  return records;
 }
 
 std::string loss_text(const SchemeSummary& scheme, const std::string& protocol, int64_t length) {
@@ -149,6 +194,17 @@ std::string loss_text(const SchemeSummary& scheme, const std::string& protocol, 
                                  : fmt::format("{:.3f}", s.mean);
   if (scheme.repeated.count(length)) text += "*";
   return text;
+}
+
+std::string exact_text(const SchemeSummary& scheme, int64_t length) {
+  if (scheme.exact.empty()) {
+    if (scheme.seeds.empty() && scheme.diverged) return "diverged";
+    return scheme.not_learned ? "not learned" : "-";
+  }
+  const auto at = scheme.exact.find(length);
+  if (at == scheme.exact.end()) return "-";
+  return at->second.count > 1 ? fmt::format("{:.3f} ± {:.3f}", at->second.mean, at->second.deviation)
+                              : fmt::format("{:.3f}", at->second.mean);
 }
 
 namespace {

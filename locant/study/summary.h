@@ -16,6 +16,10 @@ struct Statistic {
 };
 Statistic statistic(const std::vector<double>& values);  // of the finite ones
 
+using Losses = std::map<std::string, std::map<int64_t, double>>;  // [protocol][test length]
+// NaN where there is none.
+double loss_in(const Losses& losses, const std::string& protocol, int64_t length);
+
 // One scheme, or one scheme under a test-time scaling.
 struct SchemeSummary {
   std::string label;   // "rope", "rope + ntk at test"
@@ -23,27 +27,42 @@ struct SchemeSummary {
   std::vector<uint64_t> seeds;
   int diverged = 0;
   std::map<std::string, std::map<int64_t, Statistic>> losses;  // [protocol][test length]
+  std::map<uint64_t, Losses> by_seed;                          // of runs that did not diverge
+  // Tasks: exact matches by test length, of the runs that learned the task in range.
+  std::map<int64_t, Statistic> exact;
+  std::map<uint64_t, std::map<int64_t, double>> exact_by_seed;
+  int not_learned = 0;
   std::map<int64_t, bool> repeated;                            // lengths read with a repeated row
   int64_t position_parameters = 0, parameters = 0;
   Statistic tokens_per_second, peak_share;
 };
 
-// A comparison: the language-model records that share settings. Records of tasks and of fine-tuning have
-// settings of their own; they belong to every comparison they are given with.
+// The records that share settings: of a language model, or of a task, or of fine-tuning, which have
+// settings of their own and belong to every language model they are given with.
 struct Summary {
   Settings settings;
+  std::string task;                    // as in Record
   std::vector<SchemeSummary> schemes;  // in the order they first appear, scalings after their scheme
   std::vector<int64_t> lengths;        // every test length, ascending
-  std::vector<Record> records;         // the language models', then the others
+  std::vector<Record> records;
+
+  bool is_text() const { return task == kLanguageModel; }
+  bool is_task() const { return task != kLanguageModel && task != kFineTuning; }
 };
 
 // Groups records by their settings, in order of appearance; of equal keys the first counts.
 std::vector<Summary> summarize(const std::vector<Record>& records);
 
+// What claims about a language model are judged on: its records, then those of every task and fine-tuning.
+std::vector<Record> with_tasks(const Summary& text, const std::vector<Summary>& all);
+
 // "1.234", "1.234 ± 0.012" with several seeds, "diverged", or "-"; a '*' marks a repeated last row.
 std::string loss_text(const SchemeSummary& scheme, const std::string& protocol, int64_t length);
 
-// The terminal's table: one line a scheme, losses of protocol (i) by length. With deviations the cells
+// "0.953", "0.953 ± 0.02", "not learned" when no seed passed the gate, "diverged", or "-".
+std::string exact_text(const SchemeSummary& scheme, int64_t length);
+
+// The terminal's table: one line a scheme, losses of protocol (i) by length, or exact matches. With deviations the cells
 // are wide enough for them.
 std::string table_header(const Settings& settings, const std::vector<int64_t>& lengths, bool deviations);
 std::string table_row(const SchemeSummary& scheme, const std::vector<int64_t>& lengths, bool deviations);

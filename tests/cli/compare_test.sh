@@ -18,7 +18,7 @@ grep -q '"task":"fine_tuning","scheme":"rope' "$out/records.jsonl" || fail "no f
 grep -q '"test_scaling":"ntk"' "$out/records.jsonl" || fail "no record of RoPE under NTK at test time"
 grep -q '"diverged":true' "$out/records.jsonl" && fail "a scheme diverged"
 [ -s "$out/report.html" ] || fail "no report"
-for word in 'Loss against length' 'Claims' 'Speed and memory' 'cannot show'; do
+for word in 'Loss against length' 'Claims' 'speed and memory' 'cannot show' 'these numbers advise'; do
   grep -q "$word" "$out/report.html" || fail "the report lacks '$word'"
 done
 models=$(find "$out/models" -name '*.safetensors' | wc -l)

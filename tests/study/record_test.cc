@@ -110,12 +110,15 @@ TEST(Summary, TasksGoWithEveryComparison) {
   Record a = example(), b = example();
   b.settings.steps = 3;
   const auto summaries = summarize({task_example(), a, b});
-  ASSERT_EQ(summaries.size(), 2u);
-  for (const Summary& summary : summaries) {
-    ASSERT_EQ(summary.records.size(), 2u);
-    EXPECT_EQ(summary.records[0].task, kLanguageModel);
-    EXPECT_EQ(summary.records[1].task, "copy");
-    EXPECT_EQ(summary.schemes.size(), 1u) << "the table holds losses only";
+  ASSERT_EQ(summaries.size(), 3u);
+  EXPECT_EQ(summaries[0].task, "copy");
+  for (size_t n : {1, 2}) {
+    EXPECT_TRUE(summaries[n].is_text());
+    EXPECT_EQ(summaries[n].records.size(), 1u);
+    const std::vector<Record> judged = with_tasks(summaries[n], summaries);
+    ASSERT_EQ(judged.size(), 2u);
+    EXPECT_EQ(judged[0].task, kLanguageModel);
+    EXPECT_EQ(judged[1].task, "copy");
   }
   EXPECT_EQ(summarize({task_example()}).size(), 1u);
 }
