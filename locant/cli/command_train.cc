@@ -116,16 +116,16 @@ void add_train(CLI::App& app, Action& action) {
   command->add_option("scheme", args->scheme, "As in alibi or t5(buckets=32); the rest is fitted to --length");
   command->add_option("--corpus", args->corpus, "UTF-8 text file, or a folder of them")->required();
   command->add_option("--out", args->out, "The model, a safetensors file")->capture_default_str();
-  command->add_option("--from", args->from, "Go on with a saved model in place of a new one");
+  CLI::Option* from = command->add_option("--from", args->from, "Go on with a saved model in place of a new one");
   command->add_option("--scaling", args->scaling, "With --from: none, or a scaling of its scheme to --length (pi, ntk, yarn)")
       ->capture_default_str();
   command->add_option("--length", args->model.length, "Training length in bytes")->capture_default_str();
   command->add_option("--steps", args->train.steps)->capture_default_str();
   command->add_option("--batch", args->train.batch, "Sequences a step")->capture_default_str();
-  command->add_option("--layers", args->model.layers)->capture_default_str();
-  command->add_option("--width", args->model.width)->capture_default_str();
-  command->add_option("--heads", args->model.heads, "Divides the width")->capture_default_str();
-  command->add_option("--feed-forward", args->model.feed_forward, "Hidden width, 0 = 4 times the width")->capture_default_str();
+  command->add_option("--layers", args->model.layers)->excludes(from)->capture_default_str();
+  command->add_option("--width", args->model.width)->excludes(from)->capture_default_str();
+  command->add_option("--heads", args->model.heads, "Divides the width")->excludes(from)->capture_default_str();
+  command->add_option("--feed-forward", args->model.feed_forward, "Hidden width, 0 = 4 times the width")->excludes(from)->capture_default_str();
   command->add_option("--learning-rate", args->train.learning_rate)->capture_default_str();
   command->add_option("--table-rate", args->train.table_learning_rate_multiplier,
                       "Learning rate of position tables, as a multiple")->capture_default_str();

@@ -1,6 +1,7 @@
 // Models as safetensors files; the configuration is in the metadata, one entry each.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -148,7 +149,11 @@ Model read_model(const SafetensorsReader& file, const ModelConfig& config) {
   check_tensors(file, ParameterLayout(config));
   Model model(config);
   for (const ParameterArray& array : model.arrays()) {
-    file.read_floats(array.name, array.shape, model.array(array.name));
+    const std::span<float> numbers = model.array(array.name);
+    file.read_floats(array.name, array.shape, numbers);
+    if (!std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); })) {
+      fail("load model", file.path(), ": ", array.name, " holds numbers that are not finite");
+    }
   }
   return model;
 }

@@ -334,6 +334,20 @@ def test_other_devices_are_composed_with_one_warning() -> None:
     with pytest.warns(UserWarning, match="composed PyTorch operators"):
         out = attention(q, q, q, cases.make("shaw(k=4)", 2, 4).to("meta"))
     assert out.device.type == "meta" and out.shape == (1, 2, 3, 4)
+
+
+def test_meta_among_others_is_refused() -> None:
+    q = torch.zeros(1, 2, 8, 4)
+    other = q.to("meta")
+    for k, v in ((other, q), (q, other)):
+        with pytest.raises(ValueError, match="must be on the device of q, cpu, got meta"):
+            attention(q, k, v)
+    with pytest.raises(ValueError, match="k must be on the device of q, meta, got cpu"):
+        attention(other, q, q)
+    with pytest.raises(ValueError, match="on the device of q, cpu, got meta"):
+        attention(q, q, q, cases.make("t5", 2, 4).to("meta"))
+    with pytest.raises(ValueError, match="on the device of q, cpu, got meta"):
+        attention(q, q, q, key_padding_mask=torch.zeros(1, 8, dtype=torch.bool, device="meta"))
     attention(q, q, q)  # filterwarnings would raise
 
 

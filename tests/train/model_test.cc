@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -171,6 +172,21 @@ TEST(ModelFile, AnotherConfigurationIsRefused) {
   expect_words(refusal([&] { load_model(folder.path("m"), other); }),
                {folder.path("m").c_str(), "width", "expected 32, got 16", "expected 9, got 8", "rope",
                 "alibi"});
+}
+
+TEST(ModelFile, NumbersThatAreNotFiniteAreNotLoaded) {
+  TemporaryFolder folder;
+  Model model(small("alibi"));
+  const std::string name = model.arrays().front().name;
+  model.array(name)[0] = std::numeric_limits<float>::quiet_NaN();
+  save_model(model, folder.path("m"));
+  try {
+    load_model(folder.path("m"));
+    FAIL() << "loaded";
+  } catch (const std::invalid_argument& problem) {
+    EXPECT_NE(std::string(problem.what()).find(name + " holds numbers that are not finite"), std::string::npos)
+        << problem.what();
+  }
 }
 
 TEST(ModelFile, WrongContentIsRefused) {
