@@ -119,15 +119,16 @@ inline void part_tile_gradients(const Plan& plan, const Tile& tile, const QueryT
           p = select(keep, p, zero());
           dp = select(keep, dp, zero());
         }
-        Vec ds = undropped * (dp - delta);
+        Vec ds = undropped * (dp - delta), inside = ds * slope;
         if (tile.partial) {
           const Mask keep = keep_mask(tile, band, c);
           p = select(keep, p, zero());
           ds = select(keep, ds, zero());
+          inside = select(keep, inside, zero());  // the slope of a masked pair may be NaN
         }
         store(s.p + at, p);
         store(s.ds + at, ds);
-        if (separate) store(s.ds_inside + at, ds * slope);
+        if (separate) store(s.ds_inside + at, inside);
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tests/attention/blocks.h"
+#include "tests/attention/dirty.h"
 #include "tests/attention/toy.h"
 
 namespace locant::test {
@@ -276,6 +277,34 @@ TEST_P(Extreme, NanInAQueryStaysInItsRow) {
         }
       }
     }
+  }
+}
+
+TEST_P(Extreme, WhatScratchMemoryHeldDoesNotMatter) {
+  // Masked pairs read what lies beside a table's columns.
+  if (!GetParam().single) return;
+  const Using use(GetParam().set);
+  SerialExecutor executor;
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    const unsigned terms = seed % 2 ? oracle::Rng(seed).bits() & kAllTerms : kSingleTerms[seed / 2 % 7];
+    Call<double> call = random_call(seed, terms | (seed % 5 ? 0u : unsigned(kDropout)), {1, 2, 90, 24});
+    if (seed % 3) call.options.softcap = 8;
+    if (seed % 4) call.options.causal = true;
+    const Call<float> single = cast_call<float>(call);
+    SCOPED_TRACE(call.text() + ", seed " + std::to_string(seed));
+    const auto with = [&](int byte) {
+      attention::Workspace workspace;
+      dirty(workspace, byte);
+      Results<float> results(single);
+      attention::forward(single.inputs(), single.terms, single.run_options(), results.outputs(single), workspace,
+                         executor);
+      dirty(workspace, byte);
+      attention::backward(single.inputs(), single.terms, single.run_options(), read_only(results.outputs(single)),
+                          single.out_gradient_view(), results.gradients(single), workspace, executor);
+      return widened(call, results);
+    };
+    expect_equal_results(with(0), with(0xff));
+    if (HasFailure()) return;
   }
 }
 
