@@ -129,6 +129,22 @@ std::vector<LearnedTable> tables_by_distance(const Terms<double>& terms, const s
   return tables;
 }
 
+Plot plot_of(const LearnedTable& table, int height) {
+  Plot plot;
+  plot.x_label = "distance, key position minus query position";
+  plot.y_label = table.title;
+  plot.height = height;
+  for (size_t h = 0; h < table.heads.size(); ++h) {
+    Line line;
+    line.title = table.heads.size() == 1 ? "all heads" : fmt::format("head {}", h);
+    for (size_t n = 0; n < table.distances.size(); ++n) {
+      line.points.emplace_back(double(table.distances[n]), table.heads[h][n]);
+    }
+    plot.lines.push_back(std::move(line));
+  }
+  return plot;
+}
+
 std::vector<LearnedTable> learned_tables(const Model& model, int64_t longest) {
   const Scheme& scheme = model.scheme();
   std::vector<LearnedTable> tables;

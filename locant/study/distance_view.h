@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "locant/study/plot.h"
 #include "locant/study/record.h"
 #include "locant/train/model.h"
 
@@ -20,6 +21,9 @@ double number_at(const NumberPerDistance<double>& term, int64_t head, int64_t di
 // One table for each term that has one, for distances first .. last.
 std::vector<LearnedTable> tables_by_distance(const Terms<double>& terms, const std::string& where,
                                              int64_t first_distance, int64_t last_distance);
+
+// A line for each head; height in pixels.
+Plot plot_of(const LearnedTable& table, int height);
 
 // All layers of a model whose scheme learns something, distances -(longest-1) .. 0; for a scheme of
 // learned embeddings, how alike the rows of two positions are (cosine, mean over pairs) by distance.

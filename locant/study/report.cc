@@ -7,6 +7,7 @@
 #include <set>
 
 #include "locant/checkpoint/atomic_file.h"
+#include "locant/study/distance_view.h"
 #include "locant/study/figure.h"
 #include "locant/study/plot.h"
 #include "locant/study/recommendation.h"
@@ -100,20 +101,9 @@ std::string tables_section(const Summary& summary) {
     html += fmt::format("<details><summary>{} <small>seed {}</small></summary>",
                         escaped(record.name), record.seed);
     for (const LearnedTable& table : record.tables) {
-      Plot plot;
-      plot.x_label = "distance, key position minus query position";
-      plot.y_label = table.title;
-      plot.height = 320;
-      for (size_t h = 0; h < table.heads.size(); ++h) {
-        Line line;
-        line.title = table.heads.size() == 1 ? "all heads" : fmt::format("head {}", h);
-        for (size_t n = 0; n < table.distances.size(); ++n) {
-          line.points.emplace_back(double(table.distances[n]), table.heads[h][n]);
-        }
-        plot.lines.push_back(std::move(line));
-      }
-      html += figure(plot, fmt::format("{}, {}. Distances past -{} were never trained.", record.name,
-                                       table.title, summary.settings.train_length - 1));
+      html += figure(plot_of(table, 320),
+                     fmt::format("{}, {}. Distances past -{} were never trained.", record.name, table.title,
+                                 summary.settings.train_length - 1));
     }
     html += "</details>";
   }

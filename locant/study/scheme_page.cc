@@ -24,22 +24,6 @@ std::string answers(const SchemeView& view) {
   return html + "</table>";
 }
 
-Plot by_distance(const LearnedTable& table) {
-  Plot plot;
-  plot.x_label = "distance, key position minus query position";
-  plot.y_label = table.title;
-  plot.height = 360;
-  for (size_t h = 0; h < table.heads.size(); ++h) {
-    Line line;
-    line.title = table.heads.size() == 1 ? "all heads" : fmt::format("head {}", h);
-    for (size_t n = 0; n < table.distances.size(); ++n) {
-      line.points.emplace_back(double(table.distances[n]), table.heads[h][n]);
-    }
-    plot.lines.push_back(std::move(line));
-  }
-  return plot;
-}
-
 // What a turn does to a product of two equal pairs: the cosine of the angle between them.
 Plot turning(const SchemeView& view) {
   const Rotation& turn = *view.terms.rotation;
@@ -91,7 +75,7 @@ std::string column(const SchemeView& view, bool narrow) {
   if (view.terms.rotation) html += figure(turning(view), view.name + ": how pairs of channels turn", narrow);
   for (const LearnedTable& table :
        tables_by_distance(view.terms, "every layer", view.first_distance(), view.last_distance())) {
-    html += figure(by_distance(table), view.name + ", " + table.title, narrow);
+    html += figure(plot_of(table, 360), view.name + ", " + table.title, narrow);
   }
   std::vector<Matrix> panels;
   const bool same = equal(matrix_of(view, 0), matrix_of(view, view.heads - 1));
