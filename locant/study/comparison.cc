@@ -165,13 +165,7 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
     }
     // A run's records are appended together, the trained one first: if it is there, the run is done
     // unless a crash fell between them.
-    Record sought;
-    sought.task = run.task;
-    sought.settings = run.settings;
-    sought.scheme = run.scheme;
-    sought.seed = run.seed;
-    sought.test_scaling = run.test_scaling;
-    if (const auto at = known.find(sought.key()); at != known.end()) {
+    if (const auto at = known.find(run.record().key()); at != known.end()) {
       std::vector<Record> kept{at->second};
       for (const auto& [key, record] : known) {
         if (run.task == kLanguageModel && record.task == run.task && record.scheme == run.scheme &&

@@ -76,6 +76,7 @@ struct Run {
   std::string refusal;  // why the scheme cannot do this (an encoder); such a run is left out
   ModelConfig model_config(const Corpus& corpus) const;
   TrainOptions train_options() const;
+  Record record() const;  // what its record says of the run itself; its key() finds the finished one
 };
 // Checks everything that can be checked beforehand; throws std::invalid_argument.
 std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus);

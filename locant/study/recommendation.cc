@@ -172,18 +172,13 @@ void add_fine_tuning(const Summary& text, const std::vector<Summary>& all, Advic
     for (const SchemeSummary& s : tuned.schemes) {
       if (s.name != "rope" || s.by_seed.empty()) continue;
       const int64_t length = tuned.settings.tuned_length;
-      std::vector<double> gains;
+      Interval gain;
       for (const SchemeSummary& plain : text.schemes) {
-        if (plain.scheme != s.scheme || plain.test_scaling != "none") continue;
-        for (const auto& [seed, losses] : s.by_seed) {
-          const auto before = plain.by_seed.find(seed);
-          if (before == plain.by_seed.end()) continue;
-          gains.push_back(loss_in(losses, kWindows, length) - loss_in(before->second, kWindows, length));
-        }
+        if (plain.scheme == s.scheme && plain.test_scaling == "none") gain = difference(s, plain, kWindows, length);
       }
       advice.reasons.push_back(fmt::format("With {} more steps at {} under {}: {} there, {} from the untuned model.",
                                            tuned.settings.tuned_steps, at(text, length), s.test_scaling,
-                                           loss_text(s, kWindows, length), interval_text(interval(gains))));
+                                           loss_text(s, kWindows, length), interval_text(gain)));
     }
   }
 }
@@ -210,7 +205,7 @@ Advice stretching(const Summary& summary) {
     const auto order = ranked(all, length);
     if (order.empty()) continue;
     const SchemeSummary& best = *order.front();
-    const std::string scaling = best.test_scaling == "none" ? "none" : best.test_scaling;
+    const std::string& scaling = best.test_scaling;
     std::string text = fmt::format("at {} {} ({}", at(summary, length), scaling, loss_text(best, kWindows, length));
     if (&best != plain) {
       const Interval gain = difference(best, *plain, kWindows, length);

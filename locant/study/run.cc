@@ -134,6 +134,18 @@ bool train(Model& model, Lesson lesson, const TrainOptions& train_options, const
   return true;
 }
 
+// Runs test(progress) on a trained model and notes its time; false when the watcher stopped it.
+template <class Test>
+bool run_test(Watcher& watcher, size_t count, Record& record, const Test& test) {
+  const auto begin = Clock::now();
+  const bool went_on = test([&](size_t done) {
+    watcher.evaluation(done, count);
+    return !watcher.stop();
+  });
+  if (went_on) record.evaluate_seconds = seconds_since(begin);
+  return went_on;
+}
+
 // The same weights under each test-time scaling the scheme names: a record for each.
 bool evaluate_variants(const Model& model, const Record& trained, const Corpus& corpus,
                        Executor& executor, Watcher& watcher, std::vector<Record>& records) {
@@ -153,21 +165,14 @@ bool evaluate_variants(const Model& model, const Record& trained, const Corpus& 
     record.curve.clear();
     record.validation.clear();
     record.tables.clear();
-    const auto begin = Clock::now();
-    const size_t count = 3 * by_length.size();
-    const bool went_on = evaluate_protocols(
-        model, corpus.test(), executor,
-        [&](int64_t length) {
-          const auto at = by_length.find(length);
-          return at == by_length.end() ? std::string() : at->second;
-        },
-        [&](size_t done) {
-          watcher.evaluation(done, count);
-          return !watcher.stop();
-        },
-        record);
+    const auto scheme_at = [&](int64_t length) {
+      const auto at = by_length.find(length);
+      return at == by_length.end() ? std::string() : at->second;
+    };
+    const bool went_on = run_test(watcher, 3 * by_length.size(), record, [&](const auto& progress) {
+      return evaluate_protocols(model, corpus.test(), executor, scheme_at, progress, record);
+    });
     if (!went_on) return false;
-    record.evaluate_seconds = seconds_since(begin);
     records.push_back(std::move(record));
   }
   return true;
@@ -185,12 +190,7 @@ void find_infinite(Record& record) {
 }
 
 Record begun_record(const Run& run, const RunContext& at) {
-  Record record;
-  record.task = run.task;
-  record.scheme = run.scheme;
-  record.name = run.name;
-  record.seed = run.seed;
-  record.settings = run.settings;
+  Record record = run.record();
   record.threads = at.executor.threads();
   record.machine = at.options.machine;
   record.instruction_set = simd::name(simd::chosen());
@@ -216,17 +216,11 @@ std::vector<Record> run_language_model(const Run& run, const RunContext& at) {
   if (!train(model, lesson, run.train_options(), at, record)) return {};
   std::vector<Record> records;
   if (!record.diverged) {
-    const auto begin = Clock::now();
-    const size_t count = protocol_count(s.train_length);
-    const bool went_on = evaluate_protocols(
-        model, at.corpus.test(), at.executor, {},
-        [&](size_t done) {
-          at.watcher.evaluation(done, count);
-          return !at.watcher.stop();
-        },
-        record);
+    const bool went_on =
+        run_test(at.watcher, protocol_count(s.train_length), record, [&](const auto& progress) {
+          return evaluate_protocols(model, at.corpus.test(), at.executor, {}, progress, record);
+        });
     if (!went_on) return {};
-    record.evaluate_seconds = seconds_since(begin);
     record.tables = learned_tables(model, 2 * s.train_length);
     find_infinite(record);
     save_model(model, model_path(at.options.out, record));
@@ -243,7 +237,6 @@ std::vector<Record> run_language_model(const Run& run, const RunContext& at) {
 // The trained model goes on at a longer length under a test-time scaling, and is tested there.
 std::vector<Record> run_fine_tuning(const Run& run, const RunContext& at) {
   Record record = begun_record(run, at);
-  record.test_scaling = run.test_scaling;
   Record trained = record;
   trained.task = kLanguageModel;
   const std::string path = model_path(at.options.out, trained);
@@ -261,17 +254,13 @@ std::vector<Record> run_fine_tuning(const Run& run, const RunContext& at) {
   const Lesson lesson = lesson_of_text(at.corpus, run.settings.batch, length, run.seed);
   if (!train(model, lesson, options, at, record)) return {};
   if (!record.diverged) {
-    const auto begin = Clock::now();
-    const bool went_on = evaluate_protocols(
-        model, at.corpus.test(), at.executor,
-        [&](int64_t tested) { return tested == length ? model.config().scheme : std::string(); },
-        [&](size_t done) {
-          at.watcher.evaluation(done, 3);
-          return !at.watcher.stop();
-        },
-        record);
+    const auto scheme_at = [&](int64_t tested) {
+      return tested == length ? model.config().scheme : std::string();
+    };
+    const bool went_on = run_test(at.watcher, 3, record, [&](const auto& progress) {
+      return evaluate_protocols(model, at.corpus.test(), at.executor, scheme_at, progress, record);
+    });
     if (!went_on) return {};
-    record.evaluate_seconds = seconds_since(begin);
     find_infinite(record);
     save_model(model, model_path(at.options.out, record));
   }
@@ -291,16 +280,11 @@ std::vector<Record> run_task(const Run& run, const RunContext& at) {
   };
   if (!train(model, lesson, run.train_options(), at, record)) return {};
   if (!record.diverged) {
-    const auto begin = Clock::now();
-    const bool went_on = test_task(
-        model, task, at.executor,
-        [&](size_t done) {
-          at.watcher.evaluation(done, task.test_lengths.size());
-          return !at.watcher.stop();
-        },
-        record);
+    const bool went_on =
+        run_test(at.watcher, task.test_lengths.size(), record, [&](const auto& progress) {
+          return test_task(model, task, at.executor, progress, record);
+        });
     if (!went_on) return {};
-    record.evaluate_seconds = seconds_since(begin);
     save_model(model, model_path(at.options.out, record));
   }
   record.memory_mb = peak_memory_mb();
@@ -334,6 +318,17 @@ TrainOptions Run::train_options() const {
   options.clip = settings.clip;
   options.table_learning_rate_multiplier = settings.table_rate;
   return options;
+}
+
+Record Run::record() const {
+  Record record;
+  record.task = task;
+  record.scheme = scheme;
+  record.name = name;
+  record.seed = seed;
+  record.settings = settings;
+  record.test_scaling = test_scaling;
+  return record;
 }
 
 Settings task_settings(const Task& task, const TaskEffort& effort) {
