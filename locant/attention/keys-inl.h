@@ -214,18 +214,6 @@ inline bool hidden(const Plan& plan, int64_t b, int64_t h, int64_t j) {
          plan.key_numbers_of(b, h)[j] == kMasked;
 }
 
-// The positions that some query of sequence b may see: other keys may hold anything, and their rows
-// are left out of what is copied. A pair of keys has always two.
-inline Range seen_positions(const Plan& plan, int64_t b) {
-  const TileSpan* q = plan.q_places.spans(b);
-  Range seen{INT32_MAX, 0};
-  for (int64_t qt = 0; qt < plan.q_places.tiles_of(b); ++qt) {
-    seen.first = at_most(seen.first, q[qt].min - plan.left);
-    seen.last = at_least(seen.last, q[qt].max + plan.right + 1);
-  }
-  return seen;
-}
-
 // Columns that distances [from, to] reach.
 inline Range columns_of(const RowsTerm& term, int64_t from, int64_t to) {
   const int64_t last_entry = term.map.entry(to);
@@ -271,7 +259,8 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
   store.packed[slot] = 1;
   const int64_t hk = h / plan.group, j0 = kt * kTile;
   const int64_t keys = at_most(kTile, plan.keys(b) - j0);
-  const Range seen = store.copy_k || store.copy_v ? seen_positions(plan, b) : Range{0, 0};
+  // Keys that nobody sees may hold anything: they are left out of what is copied. A pair of keys has always two.
+  const SeenPositions seen = store.copy_k || store.copy_v ? plan.seen_positions(b) : SeenPositions{0, 0};
   const int32_t* position = plan.k_places.positions(b) + j0;
   const auto left_out = [&](int64_t j) {
     return j >= keys || position[j] < seen.first || position[j] >= seen.last || hidden(plan, b, h, j0 + j);

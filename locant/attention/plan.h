@@ -50,6 +50,11 @@ struct TileSpan {
   int32_t consecutive = 0;  // token n stands at min + n
 };
 
+// Positions [first, last) that some query may see.
+struct SeenPositions {
+  int64_t first, last;
+};
+
 // Tokens of one side: how many, and where they stand. Arrays are padded to whole tiles with positions
 // of -1, which no mask keeps. Packed sequences differ in length: each has whole tiles of its own.
 struct Places {
@@ -185,6 +190,17 @@ struct Plan {
   }
   int64_t left = 0, right = 0;  // kept: p_i - left <= p_j <= p_i + right
   bool wide = false;            // distances do not fit 32-bit arithmetic: scalar code per pair
+
+  // Of sequence b, over all its queries.
+  LOCANT_PLAN_INLINE SeenPositions seen_positions(int64_t b) const {
+    SeenPositions seen{INT32_MAX, 0};
+    for (int64_t t = 0; t < q_places.tiles_of(b); ++t) {
+      const TileSpan& q = q_places.spans(b)[t];
+      if (q.min - left < seen.first) seen.first = q.min - left;
+      if (q.max + right + 1 > seen.last) seen.last = q.max + right + 1;
+    }
+    return seen;
+  }
 
   // Keys are taken in chunks of so many tiles, queries in parts of at most so many.
   int64_t chunk_tiles = 1, part_tiles = 1;

@@ -107,13 +107,10 @@ bool has_unseen_keys(const Plan& plan, bool backward) {
   const bool differ = plan.q_places.start || plan.q_places.batch || plan.k_places.batch;
   for (int64_t b = 0; b < (differ ? plan.B : std::min<int64_t>(plan.B, 1)); ++b) {
     if (plan.queries(b) == 0) continue;
-    int64_t low = std::numeric_limits<int64_t>::max(), high = std::numeric_limits<int64_t>::min();
-    for (int64_t t = 0; t < plan.q_places.tiles_of(b); ++t) {
-      low = std::min<int64_t>(low, plan.q_places.spans(b)[t].min - plan.left);
-      high = std::max<int64_t>(high, plan.q_places.spans(b)[t].max + plan.right);
-    }
+    const SeenPositions seen = plan.seen_positions(b);
     for (int64_t t = 0; t < plan.k_places.tiles_of(b); ++t) {
-      if (plan.k_places.spans(b)[t].min < low || plan.k_places.spans(b)[t].max > high) return true;
+      const TileSpan& k = plan.k_places.spans(b)[t];
+      if (k.min < seen.first || k.max >= seen.last) return true;
     }
   }
   return false;
