@@ -118,13 +118,20 @@ def _replace(module: nn.Module, family: Family) -> str | None:
 def _finish(module: nn.Module, family: Family) -> None:
     """Replaces a stack where all attention inside is replaced."""
     other = family.stacks.get(type(module))
-    if other is None or any(name in module.__dict__ for name in vars(other)):
+    if other is None or any(name in module.__dict__ for name in _own_names(other)):
         return
     inside = [m for m in module.modules() if isinstance(m, tuple(family.attention))]
     if inside and all(_original(type(m)) is not type(m) for m in inside):
         module.__class__ = other
         if family.interface:
             _switch(module)
+
+
+def _own_names(kind: type[nn.Module]) -> set[str]:
+    """What a class of ours defines in front of the one of transformers."""
+    classes = kind.__mro__
+    ours = classes[: classes.index(kind.__dict__["replaces"])]
+    return {name for c in ours for name in vars(c)}
 
 
 def _switch(module: nn.Module) -> None:

@@ -168,6 +168,24 @@ class Disentangled:
         return out.transpose(1, 2).flatten(2)
 
 
+class DisentangledStack:
+    """In front of transformers' encoders: no matrices of tokens by tokens."""
+
+    relative_attention: bool
+
+    def get_attention_mask(self, attention_mask: Tensor) -> Tensor | None:
+        """Keys to see, [B, L] bool or None for all; other masks as they are."""
+        if attention_mask.dim() == 2:
+            return keys_of(attention_mask)
+        return super().get_attention_mask(attention_mask)  # type: ignore[misc]
+
+    def get_rel_pos(
+        self, hidden_states: Tensor, query_states: Any = None, relative_pos: Any = None
+    ) -> Any:
+        """A word in place of a matrix, unless the caller brings one."""
+        return STANDARD if self.relative_attention and relative_pos is None else relative_pos
+
+
 def ignored_keys(mask: Tensor | None) -> tuple[bool, Tensor | None]:
     """(whether a mask is about tokens and not pairs, the keys to ignore [B, L] or None for none).
 

@@ -15,11 +15,10 @@ from transformers.models.deberta.modeling_deberta import (
 
 from ._disentangled import (
     HOW,
-    STANDARD,
     Disentangled,
+    DisentangledStack,
     Rows,
     has_rows,
-    keys_of,
     prepare_rows,
     whole_mask,
 )
@@ -69,22 +68,10 @@ class LocantDebertaSelfAttention(Disentangled, DisentangledSelfAttention):
         return self.attend(q, k, v, rows, ignored, 1 + len(self.pos_att_type)), None
 
 
-class LocantDebertaEncoder(DebertaEncoder):
+class LocantDebertaEncoder(DisentangledStack, DebertaEncoder):
     """DebertaEncoder without matrices of tokens by tokens."""
 
     replaces = DebertaEncoder
-
-    def get_attention_mask(self, attention_mask: Tensor) -> Tensor | None:
-        """Keys to see, [B, L] bool or None for all; other masks as they are."""
-        if attention_mask.dim() == 2:
-            return keys_of(attention_mask)
-        return super().get_attention_mask(attention_mask)
-
-    def get_rel_pos(
-        self, hidden_states: Tensor, query_states: Any = None, relative_pos: Any = None
-    ) -> Any:
-        """A word in place of a matrix, unless the caller brings one."""
-        return STANDARD if self.relative_attention and relative_pos is None else relative_pos
 
 
 def prepare(module: nn.Module) -> None:

@@ -13,12 +13,11 @@ from transformers.models.deberta_v2.modeling_deberta_v2 import (
 from ._disentangled import (
     HOW,
     KEPT,
-    STANDARD,
     Disentangled,
+    DisentangledStack,
     Rows,
     has_rows,
     kept_table,
-    keys_of,
     prepare_rows,
     whole_mask,
 )
@@ -69,22 +68,10 @@ class LocantDebertaV2SelfAttention(Disentangled, DisentangledSelfAttention):
         return self.attend(q, k, v, rows, ignored, 1 + c2p + p2c), None
 
 
-class LocantDebertaV2Encoder(DebertaV2Encoder):
+class LocantDebertaV2Encoder(DisentangledStack, DebertaV2Encoder):
     """DebertaV2Encoder without matrices of tokens by tokens."""
 
     replaces = DebertaV2Encoder
-
-    def get_attention_mask(self, attention_mask: Tensor) -> Tensor | None:
-        """Keys to see, [B, L] bool or None for all; other masks as they are."""
-        if attention_mask.dim() == 2:
-            return keys_of(attention_mask)
-        return super().get_attention_mask(attention_mask)
-
-    def get_rel_pos(
-        self, hidden_states: Tensor, query_states: Any = None, relative_pos: Any = None
-    ) -> Any:
-        """A word in place of a matrix, unless the caller brings one."""
-        return STANDARD if self.relative_attention and relative_pos is None else relative_pos
 
     def train(self, mode: bool = True) -> Any:
         """As any module's, and forgets the kept table."""
