@@ -23,7 +23,9 @@ TEST_P(EveryTask, AlphabetLengthsAndExample) {
   EXPECT_GE(std::count_if(task.test_lengths.begin(), task.test_lengths.end(),
                           [&](int64_t n) { return n > task.longest; }), 3) << "several lengths beyond";
   for (const Task& other : tasks()) {
-    if (&other != &task) EXPECT_NE(other.name, task.name);
+    if (&other != &task) {
+      EXPECT_NE(other.name, task.name);
+    }
   }
 }
 
@@ -105,7 +107,9 @@ TEST_P(EveryTask, TrainingAsksForAnswersOnly) {
         continue;
       }
       for (size_t t = 0; t < last; ++t) {
-        if (t + 1 < last && target[t] != kNothing) EXPECT_EQ(target[t], input[t + 1]) << "is also read";
+        if (t + 1 < last && target[t] != kNothing) {
+          EXPECT_EQ(target[t], input[t + 1]) << "is also read";
+        }
       }
       if (task.name == "recall") {
         for (size_t t = 0; t < last; ++t) {
@@ -122,7 +126,9 @@ TEST_P(EveryTask, TrainingAsksForAnswersOnly) {
     }
   }
   // A string of nothing but a is rare.
-  if (task.name != "count") EXPECT_EQ(longest, row) << "the sequence is as long as the longest string";
+  if (task.name != "count") {
+    EXPECT_EQ(longest, row) << "the sequence is as long as the longest string";
+  }
 }
 
 TEST_P(EveryTask, TrainingFollowsSeedAndStep) {
