@@ -196,7 +196,8 @@ Task recall(int64_t longest, std::vector<int64_t> test_lengths) {
   task.shortest = kKinds + 2;
   task.longest = task.sequence = longest;
   task.test_lengths = std::move(test_lengths);
-  task.steps = 500;
+  task.steps = 400;
+  task.learning_rate = 3e-3;
   task.question = [bytes = task.bytes](Random& random, int64_t length) {
     const Texts texts = recall_question(random, length);
     return Question{tokens_of(bytes, texts.prompt), tokens_of(bytes, texts.answer)};

@@ -39,7 +39,8 @@ struct Task {
   int64_t shortest = 1, longest = 20;  // trained lengths, drawn evenly
   int64_t sequence = 0;                // most tokens a training string has
   std::vector<int64_t> test_lengths;   // ascending; `longest` is among them
-  int64_t steps = 9000;  // of 64 strings, for a small model
+  int64_t steps = 9000;  // of 64 strings, for a small model, and
+  double learning_rate = 1e-3;
   double gate = 0.99;                  // exact matches at `longest` that count as learned
   std::function<Question(Random&, int64_t length)> question;
   std::function<TrainingString(Random&)> training;

@@ -147,6 +147,10 @@ constexpr int64_t kLeastSteps = 700;
 
 ClaimResult judge(const Claim& claim, const std::vector<Seed>& seeds, int64_t steps) {
   ClaimResult result{claim.number, claim.claim, claim.bar, Verdict::kNotTested, "", 0};
+  if (steps == 0) {
+    result.evidence = "needs a language model, this run has none";
+    return result;
+  }
   if (steps < kLeastSteps) {
     result.evidence = fmt::format("needs {} training steps, this run has {}", kLeastSteps, steps);
     return result;
