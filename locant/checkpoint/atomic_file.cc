@@ -144,9 +144,11 @@ void write_atomically(const std::string& path, std::string_view bytes) {
   file.commit();
 }
 
-AppendResult append_durably(const std::string& path, std::string_view line) {
-  if (line.find('\n') != std::string_view::npos) {
-    fail("file", "a line to append to ", path, " must not hold a newline");
+AppendResult append_durably(const std::string& path, std::span<const std::string> lines) {
+  for (const std::string& line : lines) {
+    if (line.find('\n') != std::string::npos) {
+      fail("file", "a line to append to ", path, " must not hold a newline");
+    }
   }
   const Descriptor descriptor(open_or_throw(path, O_RDWR | O_CREAT | O_APPEND, path, "append to"));
   lock(descriptor.get(), path);
@@ -162,8 +164,7 @@ AppendResult append_durably(const std::string& path, std::string_view line) {
     result.repaired = last != '\n';
     if (result.repaired) bytes += '\n';
   }
-  bytes += line;
-  bytes += '\n';
+  for (const std::string& line : lines) (bytes += line) += '\n';
   if (!write_all(descriptor.get(), bytes) || ::fsync(descriptor.get()) != 0) {
     const int reason = errno;
     // Back to the old length, so that a full disk leaves no piece of a line.
@@ -174,6 +175,10 @@ AppendResult append_durably(const std::string& path, std::string_view line) {
   }
   if (before.st_size == 0) sync_folder_of(path);
   return result;
+}
+
+AppendResult append_durably(const std::string& path, const std::string& line) {
+  return append_durably(path, std::span(&line, 1));
 }
 
 std::optional<FileLock> FileLock::try_acquire(const std::string& path) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -49,10 +50,12 @@ struct AppendResult {
   bool repaired = false;
 };
 
-// Adds `line` and a newline to the file, which is made if it is missing, and returns when it is on
-// the disk. Lines of several processes never mix. On failure the file has its old content (none, if
-// it was missing) and FileError is thrown. A line that holds a newline is std::invalid_argument.
-AppendResult append_durably(const std::string& path, std::string_view line);
+// Adds `lines`, a newline after each, to the file, which is made if it is missing, and returns when
+// they are on the disk. Lines of several processes never mix. On failure the file has its old content
+// (none, if it was missing) and FileError is thrown; a kill may leave some of the lines, the last of
+// them cut. A line that holds a newline is std::invalid_argument.
+AppendResult append_durably(const std::string& path, std::span<const std::string> lines);
+AppendResult append_durably(const std::string& path, const std::string& line);
 
 // A lock held by one process at a time, so that two runs do not work on one output folder; the
 // system gives it up when the process ends, however it ends. The (empty) file stays.

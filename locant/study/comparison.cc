@@ -81,6 +81,18 @@ std::optional<Run> fine_tuning_of(const Run& trained) {
   return std::nullopt;
 }
 
+// A run's records are appended together, the trained one first. A crash within may have kept that one and
+// lost its test-time scalings: then the run is made again, from its unfinished file if that is still there.
+bool complete(const Run& run, const Record& trained, const std::map<std::string, Record>& known) {
+  if (run.task != kLanguageModel || trained.diverged) return true;
+  Record record = run.record();
+  const auto scalings = test_scalings(*make_scheme(run.scheme), run.settings.train_length);
+  return std::all_of(scalings.begin(), scalings.end(), [&](const auto& scaling) {
+    record.test_scaling = scaling.first;
+    return known.count(record.key()) > 0;
+  });
+}
+
 }  // namespace
 
 std::string records_path(const std::string& out) { return out + "/records.jsonl"; }
@@ -163,9 +175,8 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
       watcher.note(fmt::format("{}: left out: {}", run.label, run.refusal));
       continue;
     }
-    // A run's records are appended together, the trained one first: if it is there, the run is done
-    // unless a crash fell between them.
-    if (const auto at = known.find(run.record().key()); at != known.end()) {
+    const auto at = known.find(run.record().key());
+    if (at != known.end() && complete(run, at->second, known)) {
       std::vector<Record> kept{at->second};
       for (const auto& [key, record] : known) {
         if (run.task == kLanguageModel && record.task == run.task && record.scheme == run.scheme &&
@@ -192,7 +203,10 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
       result.finished = false;
       break;
     }
-    append_records(records_path(options.out), records);
+    std::vector<Record> added;
+    std::copy_if(records.begin(), records.end(), std::back_inserter(added),
+                 [&](const Record& record) { return known.count(record.key()) == 0; });
+    append_records(records_path(options.out), added);
     fs::remove(unfinished_path(options.out), error);
     watcher.run_ends(records);
     result.records.insert(result.records.end(), records.begin(), records.end());

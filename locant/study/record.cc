@@ -319,7 +319,9 @@ RecordFile read_records(const std::string& path) {
 }
 
 void append_records(const std::string& path, const std::vector<Record>& records) {
-  for (const Record& record : records) append_durably(path, to_json(record));
+  std::vector<std::string> lines;
+  for (const Record& record : records) lines.push_back(to_json(record));
+  append_durably(path, lines);
 }
 
 }  // namespace locant::study

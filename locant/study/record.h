@@ -98,7 +98,8 @@ struct RecordFile {
 };
 RecordFile read_records(const std::string& path);
 
-// Adds one line for each record, synced to the disk before it returns.
+// Adds one line for each record in one write, on the disk before it returns. A kill within may leave the
+// first of them alone.
 void append_records(const std::string& path, const std::vector<Record>& records);
 
 }  // namespace locant::study

@@ -149,15 +149,8 @@ bool run_test(Watcher& watcher, size_t count, Record& record, const Test& test) 
 // The same weights under each test-time scaling the scheme names: a record for each.
 bool evaluate_variants(const Model& model, const Record& trained, const Corpus& corpus,
                        Executor& executor, Watcher& watcher, std::vector<Record>& records) {
-  const int64_t L = trained.settings.train_length;
-  std::map<std::string, std::map<int64_t, std::string>> variants;  // [label][length]
-  for (int64_t length : test_lengths(L)) {
-    if (length == L) continue;
-    for (const Variant& v : model.scheme().test_time_variants(double(length) / double(L), L)) {
-      variants[v.label][length] = v.specification;
-    }
-  }
-  for (const auto& [label, by_length] : variants) {
+  for (const auto& [label, specifications] : test_scalings(model.scheme(), trained.settings.train_length)) {
+    const auto& by_length = specifications;
     Record record = trained;
     record.test_scaling = label;
     record.losses.clear();
@@ -359,6 +352,19 @@ std::vector<Record> make_run(const Run& run, const RunContext& at) {
   if (run.task == kLanguageModel) return run_language_model(run, at);
   if (run.task == kFineTuning) return run_fine_tuning(run, at);
   return run_task(run, at);
+}
+
+std::map<std::string, std::map<int64_t, std::string>> test_scalings(const Scheme& scheme,
+                                                                    int64_t train_length) {
+  std::map<std::string, std::map<int64_t, std::string>> scalings;
+  for (int64_t length : test_lengths(train_length)) {
+    if (length == train_length) continue;
+    const double factor = double(length) / double(train_length);
+    for (const Variant& v : scheme.test_time_variants(factor, train_length)) {
+      scalings[v.label][length] = v.specification;
+    }
+  }
+  return scalings;
 }
 
 std::string unfinished_path(const std::string& out) { return out + "/unfinished.safetensors"; }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "locant/position/scheme.h"
 #include "locant/study/comparison.h"
 
 namespace locant::study {
@@ -19,6 +21,10 @@ struct RunContext {
 // Trains, tests and returns the records (the trained one first); empty when the watcher stopped it. The
 // training is then kept in the folder's unfinished file and taken up by the same run.
 std::vector<Record> make_run(const Run& run, const RunContext& at);
+
+// What else a trained language model is tested as: specifications by test-time scaling and test length, a
+// record for each scaling.
+std::map<std::string, std::map<int64_t, std::string>> test_scalings(const Scheme& scheme, int64_t train_length);
 
 // A training that was stopped, beside what its record held so far. One file is enough: a comparison makes
 // one run after the other.

@@ -224,6 +224,9 @@ TEST(AppendDurably, AddsWholeLines) {
   EXPECT_EQ(contents(path), "one\ntwo\n\n");
   EXPECT_THROW(append_durably(path, "a\nb"), std::invalid_argument);
   EXPECT_EQ(contents(path), "one\ntwo\n\n");
+  append_durably(path, std::vector<std::string>{"three", "four"});
+  EXPECT_THROW(append_durably(path, std::vector<std::string>{"five", "a\nb"}), std::invalid_argument);
+  EXPECT_EQ(contents(path), "one\ntwo\n\nthree\nfour\n");
 }
 
 TEST(AppendDurably, CutLineStaysAlone) {
@@ -244,6 +247,9 @@ TEST(AppendDurably, NoRoomLeavesNoPieceOfALine) {
     const FileSizeLimit limit(1000);  // room for a part of the line
     const FileError error = error_of([&] { append_durably(path, std::string(500, 'y')); });
     EXPECT_EQ(error.error_number(), EFBIG);
+    // Several lines, the first of which had room: none or all.
+    const std::vector<std::string> lines{"short", std::string(500, 'y')};
+    EXPECT_EQ(error_of([&] { append_durably(path, lines); }).error_number(), EFBIG);
     expect_words(error.what(), {"cannot append to", path});
     EXPECT_EQ(contents(path), before);
   }

@@ -195,6 +195,54 @@ TEST(Comparison, StoppedAndResumedEqualsOneGo) {
   EXPECT_EQ(numbers_of(rest.records), numbers_of(whole.records));
 }
 
+// What a kill between the records of a run leaves: the first, or more and a piece of the next. With and
+// without the unfinished training, which goes only after the last.
+TEST(Comparison, AKillBetweenARunsRecordsLosesNone) {
+  const Corpus corpus = small_corpus();
+  SerialExecutor executor;
+  ComparisonOptions options = small_options(folder("between"));
+  options.schemes = {"rope", "alibi"};
+  Watcher watcher;
+  const auto whole = compare(options, corpus, executor, watcher);
+  std::ifstream in(records_path(options.out));
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::vector<size_t> ends;  // of the lines
+  for (size_t n = 0; n < text.size(); ++n) {
+    if (text[n] == '\n') ends.push_back(n + 1);
+  }
+  ASSERT_EQ(ends.size(), 5u) << "rope and its three scalings, alibi";
+  struct Case {
+    size_t kept;
+    bool unfinished;
+    int trained_steps;
+  };
+  for (const Case& c : {Case{ends[0], false, 12}, {ends[2], false, 12}, {ends[2] + 100, true, 6}}) {
+    if (c.unfinished) {
+      // Stopped after its last step, rope's training is kept.
+      ComparisonOptions elsewhere = options;
+      elsewhere.out = folder("between_unfinished");
+      Counting stopped;
+      stopped.stop_after = 6;
+      compare(elsewhere, corpus, executor, stopped);
+      std::filesystem::copy_file(elsewhere.out + "/unfinished.safetensors",
+                                 options.out + "/unfinished.safetensors");
+    }
+    std::ofstream(records_path(options.out), std::ios::trunc) << text.substr(0, c.kept);
+    Counting counting;
+    const auto again = compare(options, corpus, executor, counting);
+    EXPECT_EQ(counting.begun, 2);
+    EXPECT_EQ(counting.steps, c.trained_steps);
+    EXPECT_EQ(numbers_of(again.records), numbers_of(whole.records));
+    std::map<std::string, int> found;
+    for (const Record& record : read_records(records_path(options.out)).records) ++found[record.key()];
+    EXPECT_EQ(found.size(), 5u);
+    for (const auto& [key, count] : found) EXPECT_EQ(count, 1) << key;
+    Counting done;
+    compare(options, corpus, executor, done);
+    EXPECT_EQ(done.begun, 0);
+  }
+}
+
 TEST(Comparison, RefusesAFolderOfOtherSettings) {
   const std::string out = folder("other");
   const Corpus corpus = small_corpus();
