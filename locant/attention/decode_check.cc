@@ -6,32 +6,12 @@
 #include <set>
 #include <string>
 
-#include "locant/attention/check.h"
-#include "locant/attention/overlap.h"
-#include "locant/base/check.h"
+#include "locant/attention/check_inputs.h"
+#include "locant/attention/check_terms.h"
+#include "locant/attention/check_views.h"
 
 namespace locant::attention {
 namespace {
-
-constexpr int64_t kPositionEnd = int64_t{1} << 31;
-
-template <class T, int N>
-bool check_view(Check& check, const char* name, const View<T, N>& view, bool last_stride_one = true) {
-  for (int64_t extent : view.shape) {
-    if (!check.require(extent >= 0, name, " has a negative extent: ", shape_text(view))) return false;
-  }
-  if (view.size() == 0) return true;
-  bool good = check.require(view.data != nullptr, name, " ", shape_text(view), " has no data");
-  if (last_stride_one) {
-    good &= check.require(view.stride[N - 1] == 1 || view.shape[N - 1] == 1, "the last stride of ", name,
-                          " must be 1, got ", view.stride[N - 1]);
-  }
-  for (int n = 0; n < N; ++n) {
-    good &= check.require(view.stride[n] >= 0, "strides of ", name, " must not be negative, got ",
-                          view.stride[n], " in dimension ", n);
-  }
-  return good;
-}
 
 // Shapes of the cache, for sequences of so many heads, and what its block table names.
 template <class T>
@@ -90,10 +70,6 @@ void check_positions(Check& check, const char* name, const View<const int64_t, N
   }
   check_view(check, name, view, false);
 }
-bool check_position(Check& check, const char* name, int64_t b, int64_t n, int64_t position) {
-  return check.require(position >= 0 && position < kPositionEnd, name, "[", b, ", ", n,
-                       "] must be from 0 to 2^31 - 1, got ", position);
-}
 
 void check_turned(Check& check, bool keys_turned, const Rotation& rotation) {
   check.require(!keys_turned || !rotation.follows_length,
@@ -125,7 +101,7 @@ void check_append(const KvCache<T>& cache, const NewTokens<T>& tokens, const Ter
   if (terms.rotation) {
     Terms<Real<T>> only;
     only.rotation = terms.rotation;
-    check_terms_and_options(check, 1, D, Dv, only, {});
+    check_terms(check, 1, D, Dv, only);
     check_turned(check, cache.keys_turned, *terms.rotation);
   }
   check.done();
@@ -171,7 +147,8 @@ void check_decode(const DecodeInputs<T>& in, const Terms<Real<T>>& terms, const 
                 H);
   check.require(cache.k.shape[3] == D, "the cache's keys must have the head size of q, got k ",
                 shape_text(cache.k), " and q ", shape_text(in.q));
-  check_terms_and_options(check, H, D, Dv, terms, options);
+  check_options(check, options);
+  check_terms(check, H, D, Dv, terms);
   check.require(options.dropout.rate == 0, "decoding has no dropout, got dropout.rate ",
                 options.dropout.rate);
   if (in.number_per_key) {
@@ -214,7 +191,7 @@ void check_decode(const DecodeInputs<T>& in, const Terms<Real<T>>& terms, const 
     if (in.rotations) {
       Terms<Real<T>> only;
       only.rotation = in.rotations(b);
-      check_terms_and_options(check, H, D, Dv, only, {});
+      check_terms(check, H, D, Dv, only);
     }
     if (const Rotation* rotation = rotation_of(in, terms, b)) {
       check_turned(check, cache.keys_turned, *rotation);

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "locant/attention/check.h"
+#include "locant/attention/problem.h"
 #include "locant/attention/decode_check.h"
 #include "locant/attention/reference.h"
 

@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "locant/attention/check.h"
+#include "locant/attention/problem.h"
 #include "locant/attention/reference_math.h"
 #include "locant/base/keyed_hash.h"
 

@@ -18,6 +18,7 @@
 #include "locant/study/paired.h"
 #include "locant/study/recommendation.h"
 #include "locant/study/report.h"
+#include "locant/study/report_markdown.h"
 #include "locant/study/summary.h"
 
 namespace locant::cli {
@@ -25,7 +26,7 @@ namespace {
 
 struct ReportArguments {
   std::vector<std::string> records;
-  std::string out = "report.html", svg;
+  std::string out = "report.html", svg, markdown;
   bool json = false;
 };
 
@@ -161,6 +162,12 @@ int report_action(const ReportArguments& args) {
     write_atomically(args.svg, drawing.svg);
     say("Picture: {}\n", args.svg);
   }
+  if (!args.markdown.empty()) {
+    std::vector<std::string> names;
+    for (const std::string& path : args.records) names.push_back(std::filesystem::path(path).filename().string());
+    write_atomically(args.markdown, study::report_markdown(records, names));
+    say("Tables: {}\n", args.markdown);
+  }
   return kDone;
 }
 
@@ -173,6 +180,7 @@ void add_report(CLI::App& app, Action& action) {
   command->add_option("records", args->records, "Records (records.jsonl) or folders of comparisons")->required();
   command->add_option("--out", args->out, "The page")->capture_default_str();
   command->add_option("--svg", args->svg, "Also draw loss against length into this file");
+  command->add_option("--markdown", args->markdown, "Also write the tables, the claims and the advice into this file");
   command->add_flag("--json", args->json, "Print settings, means, claims and advice as a line of JSON for each comparison");
   command->footer("Example: locant report laptop/records.jsonl server/ --out both.html");
   command->callback([args, &action] { action = [args] { return report_action(*args); }; });

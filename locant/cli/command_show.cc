@@ -131,7 +131,7 @@ std::string json_of(const SchemeView& shown) {
   const auto add_index = [&](const char* name, const IndexMap& index) {
     std::vector<int64_t> rows;
     for (int64_t d = -reach; d <= (shown.causal ? 0 : reach); ++d) {
-      rows.push_back(index(d) == kNoRow ? -1 : index(d) + shown.first_row);
+      rows.push_back(index(d) == kNoRow ? -1 : index(d) + index.first_row);
     }
     study::JsonObject one;
     one.integer("first_distance", -reach).raw("rows", fmt::format("[{}]", fmt::join(rows, ",")));
@@ -168,15 +168,20 @@ void print_beside(const std::vector<SchemeView>& views) {
   fmt::print("\n\n{}", study::distances_beside(views));
 }
 
+void write_page(const std::string& path, const std::string& page) {
+  write_atomically(path, page);
+  say("Page: {}\n", path);
+}
+
 int show_action(const ShowArguments& args) {
-  if (args.example) {
-    fmt::print("{}", study::text_of(study::worked_example(args.scheme)));
+  const auto show_whole = [&](const auto& shown) {
+    fmt::print("{}", study::text_of(shown));
+    std::fflush(stdout);
+    if (!args.html.empty()) write_page(args.html, study::page_of(shown));
     return kDone;
-  }
-  if (!args.permute.empty()) {
-    fmt::print("{}", study::text_of(study::permuted_sentence(args.scheme, args.permute)));
-    return kDone;
-  }
+  };
+  if (args.example) return show_whole(study::worked_example(args.scheme));
+  if (!args.permute.empty()) return show_whole(study::permuted_sentence(args.scheme, args.permute));
   std::vector<SchemeView> views{study::view_scheme(args.scheme, args.view)};
   if (!args.compare.empty()) views.push_back(study::view_scheme(args.compare, args.view));
   if ((!args.svg.empty() || !args.html.empty()) && args.view.length > 256) {
@@ -205,10 +210,7 @@ int show_action(const ShowArguments& args) {
     write_atomically(args.svg, study::heatmap_svg(panels, caption, views.size() > 1 ? 2 : 4));
     say("Picture: {}\n", args.svg);
   }
-  if (!args.html.empty()) {
-    write_atomically(args.html, study::scheme_page(views));
-    say("Page: {}\n", args.html);
-  }
+  if (!args.html.empty()) write_page(args.html, study::scheme_page(views));
   return kDone;
 }
 
@@ -227,14 +229,14 @@ void add_show(CLI::App& app, Action& action) {
   CLI::Option* fit = command->add_flag("--fit", args->view.fit, "Options you do not name as `compare` would fit them to --length");
   CLI::Option* compare = command->add_option("--compare", args->compare, "Another scheme, beside it");
   CLI::Option* svg = command->add_option("--svg", args->svg, "Draw the matrix of every head into this file");
-  CLI::Option* html = command->add_option("--html", args->html, "Make a page with all pictures");
+  command->add_option("--html", args->html, "Make a page of it, with all pictures");
   CLI::Option* json = command->add_flag("--json", args->json, "Everything as one line of JSON");
   CLI::Option* example = command->add_flag("--example", args->example,
                                            "One small step of attention by hand: scores, what is added, weights, output");
   CLI::Option* permute = command->add_option("--permute", args->permute,
                                              "A sentence in another order, with and without positions and mask");
   for (CLI::Option* option : {example, permute}) {
-    for (CLI::Option* other : {length, heads, head_size, full, fit, compare, svg, html, json}) option->excludes(other);
+    for (CLI::Option* other : {length, heads, head_size, full, fit, compare, svg, json}) option->excludes(other);
   }
   example->excludes(permute);
   command->footer("Examples:\n  locant show alibi --length 8 --heads 8\n"

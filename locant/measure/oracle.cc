@@ -6,7 +6,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "locant/attention/check.h"
+#include "locant/attention/problem.h"
 #include "locant/attention/reference.h"
 #include "locant/measure/arrays.h"
 #include "locant/measure/measure.h"

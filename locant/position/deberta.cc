@@ -38,7 +38,7 @@ Rows rows_of(const Deberta& scheme, const Call& call, const Parameters& paramete
   Rows rows;
   rows.reached = reach(scheme.index(), call.first_distance, call.last_distance);
   const int64_t n = rows.reached.rows, width = call.sizes.width;
-  const double* table = parameters[kTable] + rows.reached.first_row * width;
+  const double* table = parameters[kTable] + rows.reached.map.first_row * width;
   rows.numbers.assign(table, table + n * width);
   if (scheme.norm_rel_ebd == Deberta::Norm::kNone) return rows;
 
@@ -66,7 +66,7 @@ void rows_backward(const Deberta& scheme, const Call& call, const Parameters& pa
                    const Rows& rows, const std::vector<double>& gradient,
                    ParameterGradients& gradients) {
   const int64_t n = rows.reached.rows, width = call.sizes.width;
-  double* table = gradients[kTable] + rows.reached.first_row * width;
+  double* table = gradients[kTable] + rows.reached.map.first_row * width;
   if (scheme.norm_rel_ebd == Deberta::Norm::kNone) {
     for (int64_t e = 0; e < n * width; ++e) table[e] += gradient[static_cast<size_t>(e)];
     return;

@@ -98,6 +98,7 @@ IndexMap mirrored(const IndexMap& map) {
   mirror.rows.assign(map.rows.rbegin(), map.rows.rend());
   mirror.before = map.after;
   mirror.after = map.before;
+  mirror.first_row = map.first_row;
   return mirror;
 }
 
@@ -120,7 +121,7 @@ Reach reach(const IndexMap& map, int64_t first, int64_t last) {
     reached.rows = 1;
     return reached;
   }
-  reached.first_row = least;
+  reached.map.first_row = map.first_row + least;
   reached.rows = most - least + 1;
   const auto renumbered = [&](int32_t row) {
     return row < least || row > most ? kNoRow : row - least;

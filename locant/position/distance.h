@@ -27,10 +27,10 @@ IndexMap clip_map(int64_t left, int64_t right, Order order = Order::kKeyMinusQue
 IndexMap mirrored(const IndexMap& map);
 
 // The rows of a map that the distances first ... last reach, renumbered from 0: row r of `map` here
-// is row first_row + r of the table. At least one row. Other distances get no row.
+// is row map.first_row + r of the table. At least one row. Other distances get no row.
 struct Reach {
   IndexMap map;
-  int64_t first_row = 0, rows = 0;
+  int64_t rows = 0;
 };
 Reach reach(const IndexMap& map, int64_t first, int64_t last);
 

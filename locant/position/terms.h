@@ -21,6 +21,7 @@ struct IndexMap {
   std::vector<int32_t> rows;  // never empty in a term
   int32_t before = kNoRow;    // row for distances < first
   int32_t after = kNoRow;     // row for distances > last()
+  int64_t first_row = 0;      // of the scheme's own table, where a term holds a part of it: its row 0
 
   int64_t last() const { return first + static_cast<int64_t>(rows.size()) - 1; }
   int32_t operator()(int64_t distance) const {

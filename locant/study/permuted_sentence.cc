@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "locant/attention/attention.h"
 #include "locant/base/check.h"
@@ -165,28 +166,21 @@ PermutedSentence permuted_sentence(const std::string& specification_text, const 
   return result;
 }
 
-std::string text_of(const PermutedSentence& r) {
-  size_t width = 8;
-  for (const PermutedWord& word : r.words) width = std::max(width, word.word.size());
-  const std::string name = r.specification.substr(0, r.specification.find('('));
-  std::string text = fmt::format("\"{}\"\n\"{}\"\n\nHow far each word's output changes (largest channel of {}):\n\n", r.first,
-                                 r.second, kWidth);
-  text += fmt::format("{:<{}}          {:^20}{:^20}\n", "", width, "no positions", name);
-  text += fmt::format("{:<{}}  places  {:>10}{:>10}{:>10}{:>10}\n", "word", width, "full", "causal", "full", "causal");
+std::string change_text(double change) {
+  return std::isnan(change) ? "refused" : change < kSame ? "same" : fmt::format("{:.4f}", change);
+}
+
+std::vector<std::string> conclusions(const PermutedSentence& r) {
   bool same[4] = {true, true, true, true}, known[4] = {true, true, true, true};
   for (const PermutedWord& word : r.words) {
-    text += fmt::format("{:<{}}  {:>2} ->{:>2}", word.word, width, word.from, word.to);
     for (int which = 0; which < 4; ++which) {
-      const double change = word.change[which];
-      known[which] = known[which] && !std::isnan(change);
-      same[which] = same[which] && change < kSame;
-      text += fmt::format("{:>10}", std::isnan(change) ? "refused" : change < kSame ? "same" : fmt::format("{:.4f}", change));
+      known[which] = known[which] && !std::isnan(word.change[which]);
+      same[which] = same[which] && word.change[which] < kSame;
     }
-    text += "\n";
   }
-  text += "\n";
-  const auto say = [&](int which, const char* condition, const char* when_same, const char* when_not) {
-    if (known[which]) text += fmt::format("{}: {}\n", condition, same[which] ? when_same : when_not);
+  std::vector<std::string> sentences;
+  const auto say = [&](int which, const std::string& condition, const char* when_same, const char* when_not) {
+    if (known[which]) sentences.push_back(fmt::format("{}: {}", condition, same[which] ? when_same : when_not));
   };
   say(kNopeFull, "No positions, full attention",
       "every word comes out as before, wherever it stands. The layer sees a bag of words.",
@@ -194,12 +188,29 @@ std::string text_of(const PermutedSentence& r) {
   say(kNopeCausal, "No positions, causal mask",
       "nothing changes: no word has other words before it than it had.",
       "words change, as others stand before them now: the mask alone tells of order.");
-  if (name == "nope") return text;
-  say(kSchemeFull, fmt::format("{}, full attention", name).c_str(),
-      "nothing changes: the scheme does not tell these two orders apart.", "the layer tells the two sentences apart.");
-  say(kSchemeCausal, fmt::format("{}, causal mask", name).c_str(),
-      "nothing changes: the scheme does not tell these two orders apart.", "the layer tells the two sentences apart.");
-  for (const std::string& why : r.refused) text += why + "\n";
+  if (r.name() == "nope") return sentences;
+  for (const auto& [which, mask] : {std::pair(kSchemeFull, "full attention"), {kSchemeCausal, "causal mask"}}) {
+    say(which, fmt::format("{}, {}", r.name(), mask), "nothing changes: the scheme does not tell these two orders apart.",
+        "the layer tells the two sentences apart.");
+  }
+  sentences.insert(sentences.end(), r.refused.begin(), r.refused.end());
+  return sentences;
+}
+
+std::string text_of(const PermutedSentence& r) {
+  size_t width = 8;
+  for (const PermutedWord& word : r.words) width = std::max(width, word.word.size());
+  std::string text = fmt::format("\"{}\"\n\"{}\"\n\nHow far each word's output changes (largest channel of {}):\n\n", r.first,
+                                 r.second, kWidth);
+  text += fmt::format("{:<{}}          {:^20}{:^20}\n", "", width, "no positions", r.name());
+  text += fmt::format("{:<{}}  places  {:>10}{:>10}{:>10}{:>10}\n", "word", width, "full", "causal", "full", "causal");
+  for (const PermutedWord& word : r.words) {
+    text += fmt::format("{:<{}}  {:>2} ->{:>2}", word.word, width, word.from, word.to);
+    for (double change : word.change) text += fmt::format("{:>10}", change_text(change));
+    text += "\n";
+  }
+  text += "\n";
+  for (const std::string& sentence : conclusions(r)) text += sentence + "\n";
   return text;
 }
 

@@ -22,6 +22,8 @@ struct PermutedSentence {
   std::string specification, first, second;
   std::vector<PermutedWord> words;  // in the order of the first sentence
   std::vector<std::string> refused;
+
+  std::string name() const { return specification.substr(0, specification.find('(')); }
 };
 
 // The cases, in the order of PermutedWord::change.
@@ -32,6 +34,9 @@ enum PermutedCase { kNopeFull, kNopeCausal, kSchemeFull, kSchemeCausal };
 // or more than 64 words, or words that are all the same.
 PermutedSentence permuted_sentence(const std::string& specification, const std::string& sentence);
 
+std::string change_text(double change);  // "same", "0.1234" or "refused"
+std::vector<std::string> conclusions(const PermutedSentence& result);
 std::string text_of(const PermutedSentence& result);
+std::string page_of(const PermutedSentence& result);  // HTML
 
 }  // namespace locant::study

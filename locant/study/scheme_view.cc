@@ -8,8 +8,6 @@
 #include <numeric>
 
 #include "locant/base/check.h"
-#include "locant/position/deberta.h"
-#include "locant/position/distance.h"
 #include "locant/position/initial.h"
 #include "locant/position/registry.h"
 #include "locant/study/distance_view.h"
@@ -45,10 +43,6 @@ SchemeView view_scheme(const std::string& text, const ViewOptions& args) {
   shown.width = sizes.width;
   shown.learns = !parameters.empty();
   shown.terms = terms_of(*scheme, sizes, parameters, 0, shown.causal, shown.first_distance(), shown.last_distance());
-  // The one scheme that lowers to a part of its table.
-  if (const auto* deberta = dynamic_cast<const Deberta*>(scheme.get())) {
-    shown.first_row = reach(deberta->index(), shown.first_distance(), shown.last_distance()).first_row;
-  }
   if (scheme->embeds()) {
     std::vector<int64_t> positions(static_cast<size_t>(args.length));
     std::iota(positions.begin(), positions.end(), 0);
@@ -66,7 +60,7 @@ std::vector<std::string> index_lines(const SchemeView& view, const IndexMap& ind
     while (end < last && index(end + 1) == index(begin)) ++end;
     const int32_t row = index(begin);
     const std::string where = begin == end ? fmt::format("{}", begin) : fmt::format("{}..{}", begin, end);
-    lines.push_back(fmt::format("{:>12} -> {}", where, row == kNoRow ? "nothing" : fmt::format("row {}", row + view.first_row)));
+    lines.push_back(fmt::format("{:>12} -> {}", where, row == kNoRow ? "nothing" : fmt::format("row {}", row + index.first_row)));
     begin = end + 1;
   }
   return lines;

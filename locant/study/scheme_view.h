@@ -25,7 +25,6 @@ struct SchemeView {
   Terms<double> terms;
   std::vector<double> embedding;  // [length][width] or empty
   int64_t width = 0;
-  int64_t first_row = 0;  // of the scheme's own table, where the terms hold only the rows in reach
 
   int64_t first_distance() const { return -(length - 1); }
   int64_t last_distance() const { return causal ? 0 : length - 1; }

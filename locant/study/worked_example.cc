@@ -333,6 +333,12 @@ WorkedExample worked_example(const std::string& specification_text) {
   return e;
 }
 
+bool WorkedExample::adds_to_values() const {
+  double beyond = 0;
+  for (size_t n = 0; n < output.size(); ++n) beyond = std::max(beyond, std::fabs(output[n] - weighted[n]));
+  return beyond > 1e-12;
+}
+
 std::string text_of(const WorkedExample& e) {
   const auto row = [](const std::vector<double>& numbers) {
     std::vector<std::string> all;
@@ -354,9 +360,7 @@ std::string text_of(const WorkedExample& e) {
   }
   text += fmt::format("\nweights times values  {}\n", row(e.weighted));
   text += fmt::format("output                {}\n", row(e.output));
-  double beyond = 0;
-  for (size_t n = 0; n < e.output.size(); ++n) beyond = std::max(beyond, std::fabs(e.output[n] - e.weighted[n]));
-  if (beyond > 1e-12) text += "The difference is what the scheme adds to values.\n";
+  if (e.adds_to_values()) text += "The difference is what the scheme adds to values.\n";
   for (const std::string& note : e.notes) text += note + "\n";
   if (!e.textbook.empty()) text += "\nTextbook values, and what came out here:\n";
   for (const TextbookValue& value : e.textbook) {

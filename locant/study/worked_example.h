@@ -35,11 +35,14 @@ struct WorkedExample {
   std::vector<double> output;    // of the attention; differs where the scheme adds to values
   std::vector<TextbookValue> textbook;
   std::vector<std::string> notes;
+
+  bool adds_to_values() const;  // output and weighted differ
 };
 
 // Throws std::invalid_argument for what is no scheme.
 WorkedExample worked_example(const std::string& specification);
 
 std::string text_of(const WorkedExample& example);
+std::string page_of(const WorkedExample& example);  // HTML
 
 }  // namespace locant::study

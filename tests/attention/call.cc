@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "locant/attention/check.h"
+#include "locant/attention/problem.h"
 #include "locant/attention/reference.h"
 #include "tests/attention/plain_bf16.h"
 #include "tests/attention/sized.h"

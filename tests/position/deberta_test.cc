@@ -131,6 +131,9 @@ TEST(Deberta, Question3ProjectsOnlyRowsInReach) {
   const auto terms = lower(*scheme, call, Store(*scheme, call.sizes).views());
   EXPECT_EQ(terms.query_rows->rows.rows, 10);
   EXPECT_EQ(terms.key_rows->rows.rows, 10);
+  // Each knows which rows of the table it has: r(0) = S = 256, the nearest of those to the left.
+  EXPECT_EQ(terms.query_rows->index.first_row + terms.query_rows->index(0), 256);
+  EXPECT_EQ(terms.key_rows->index.first_row + terms.key_rows->index(-9), 265);
 }
 
 TEST(Deberta, Question3NormalisesTheTable) {

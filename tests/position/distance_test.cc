@@ -86,7 +86,7 @@ TEST(Distance, ReachKeepsEveryRowInReach) {
           }
           ASSERT_GE(row, 0);
           ASSERT_LT(row, part.rows);
-          EXPECT_EQ(row + part.first_row, map(d)) << first << ".." << last << " at " << d;
+          EXPECT_EQ(row + part.map.first_row, map(d)) << first << ".." << last << " at " << d;
           low = low || row == 0;
           high = high || row == part.rows - 1;
         }
