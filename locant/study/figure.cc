@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "locant/study/report_page.h"
 
 namespace locant::study {
@@ -16,7 +18,11 @@ std::string with_caption(const std::string& image, const std::string& caption) {
 std::string figure(Plot plot, const std::string& caption, bool narrow_only) {
   const Plot as_it_is = plot;
   plot.width = 400;
-  plot.height = plot.height * 9 / 10;
+  plot.height = std::min(360, plot.height * 9 / 10);
+  // Of labels that would run into each other the first goes.
+  for (size_t n = 1; plot.log2_x && n < plot.x_ticks.size(); ++n) {
+    if (plot.x_ticks[n].first < 1.4 * plot.x_ticks[n - 1].first) plot.x_ticks[n - 1].second.clear();
+  }
   const Drawing narrow = draw(plot);
   if (narrow.svg.empty()) {
     return fmt::format("<p class=\"missing\">No picture ({}): {}</p>", escaped(caption), escaped(narrow.reason));

@@ -93,9 +93,12 @@ std::string heatmap_svg(const std::vector<Matrix>& panels, const std::string& ca
         left, top, kPanel, kPanel, std::max<int64_t>(m.columns, 1), std::max<int64_t>(m.rows, 1),
         squares(m, largest, p));
   }
+  // Zero is white, and black where a page turns light and dark around.
+  const std::string scale = largest > 0 ? fmt::format("red to +{0:.4g}, blue to -{0:.4g}, no colour 0", largest)
+                                        : "no colour: 0 everywhere";
   return svg + fmt::format("<text x=\"{0}\" y=\"{1:g}\" fill=\"#444444\">queries down, keys across; grey masked</text>"
-                           "<text x=\"{0}\" y=\"{2:g}\" fill=\"#444444\">white 0, full colour ±{3:.4g}</text></svg>\n",
-                           kGap, height - 26, height - 8, largest);
+                           "<text x=\"{0}\" y=\"{2:g}\" fill=\"#444444\">{3}</text></svg>\n",
+                           kGap, height - 26, height - 8, scale);
 }
 
 }  // namespace locant::study

@@ -35,12 +35,27 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
+// The legend stands below the picture; a long one takes room of its own, not the picture's.
+struct Legend {
+  int columns, rows;
+};
+Legend legend_of(const Plot& plot) {
+  size_t longest = 0;
+  for (const Line& line : plot.lines) longest = std::max(longest, line.title.size());
+  const int count = std::max(1, int(plot.lines.size()));
+  const int columns = std::clamp(int((plot.width - 90) / (7.5 * double(longest) + 70)), 1, count);
+  return {columns, (count + columns - 1) / columns};
+}
+
 std::string script_of(const Plot& plot) {
+  const Legend legend = legend_of(plot);
   std::string s = fmt::format(
       "set terminal svg size {},{} dynamic font 'Helvetica,14' background '#ffffff' noenhanced\n"
       "set grid lc rgb '#dddddd'\nset border 3 lc rgb '#444444'\nset tics nomirror\n"
-      "set xlabel {}\nset ylabel {}\nset key outside bottom center horizontal\nset datafile missing 'nan'\n",
-      plot.width, plot.height, quoted(plot.x_label), quoted(plot.y_label));
+      "set xlabel {} offset 0,.5\nset ylabel {}\nset key outside bottom center horizontal maxcols {}\n"
+      "set datafile missing 'nan'\n",
+      plot.width, plot.height + 20 * std::max(0, legend.rows - 2), quoted(plot.x_label), quoted(plot.y_label),
+      legend.columns);
   if (plot.log2_x) s += "set logscale x 2\n";
   double low = INFINITY, high = -INFINITY;
   for (const Line& line : plot.lines) {
@@ -48,6 +63,10 @@ std::string script_of(const Plot& plot) {
   }
   // A little room on both sides: a tick at the very end may be lost to rounding.
   if (plot.log2_x && low > 0) s += fmt::format("set xrange [{}:{}]\n", low / 1.04, high * 1.04);
+  if (!plot.log2_x && low < high) {
+    const double room = .02 * (high - low);
+    s += fmt::format("set xrange [{}:{}]\n", low - room, high + room);
+  }
   if (!plot.x_ticks.empty()) {
     std::vector<std::string> ticks;
     for (const auto& [x, label] : plot.x_ticks) ticks.push_back(fmt::format("{} {}", quoted(label), x));

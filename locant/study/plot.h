@@ -20,7 +20,7 @@ struct Plot {
   bool log2_x = false;
   std::vector<std::pair<double, std::string>> x_ticks;  // position, label; empty: automatic
   double y_low = 0, y_high = 0;                         // equal: automatic
-  int width = 900, height = 520;
+  int width = 900, height = 520;                        // with two lines of legend; more make it higher
 };
 
 struct Drawing {

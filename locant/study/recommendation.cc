@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "locant/study/paired.h"
 
@@ -198,7 +199,8 @@ Advice stretching(const Summary& summary) {
     return advice;
   }
   const int64_t L = summary.settings.train_length;
-  std::vector<std::string> by_length, choices;
+  std::vector<std::string> by_length;
+  std::vector<std::pair<std::string, std::vector<std::string>>> choices;  // a scaling, and where it is the best
   double held_to = 1;
   for (int64_t length : summary.lengths) {
     if (length == L) continue;
@@ -206,20 +208,30 @@ Advice stretching(const Summary& summary) {
     if (order.empty()) continue;
     const SchemeSummary& best = *order.front();
     const std::string& scaling = best.test_scaling;
-    std::string text = fmt::format("at {} {} ({}", at(summary, length), scaling, loss_text(best, kWindows, length));
+    std::string text = fmt::format("At {} {}: {}", at(summary, length), scaling, loss_text(best, kWindows, length));
     if (&best != plain) {
       const Interval gain = difference(best, *plain, kWindows, length);
       text += fmt::format(", {} from none{}", interval_text(gain), alike(gain) ? ", not told apart" : "");
     }
-    by_length.push_back(text + ")");
-    if (std::find(choices.begin(), choices.end(), scaling) == choices.end()) choices.push_back(scaling);
+    by_length.push_back(text + ".");
+    if (choices.empty() || choices.back().first != scaling) choices.push_back({scaling, {}});
+    choices.back().second.push_back(at(summary, length));
     if (mean_loss(best, length) - mean_loss(*plain, L) < kHeld) {
       held_to = std::max(held_to, double(length) / double(L));
     }
   }
-  advice.choice = choices.size() == 1 ? choices.front() : fmt::format("by length: {}", names(choices));
-  advice.reasons.push_back(fmt::format("Lowest loss without further training: {}; at L it is {}.",
-                                       fmt::join(by_length, "; "), loss_text(*plain, kWindows, L)));
+  if (choices.size() == 1) {
+    advice.choice = choices.front().first;
+  } else {
+    std::vector<std::string> each;
+    for (const auto& [scaling, where] : choices) {
+      each.push_back(fmt::format("{} at {}", scaling, fmt::join(where, " and ")));
+    }
+    advice.choice = "by length: " + names(each);
+  }
+  advice.reasons.push_back(fmt::format("Lowest loss without further training; at L it is {}.",
+                                       loss_text(*plain, kWindows, L)));
+  advice.reasons.insert(advice.reasons.end(), by_length.begin(), by_length.end());
   advice.reasons.push_back(
       held_to > 1 ? fmt::format("The best stays within {:g} nats of the loss at L up to {:g} L; further out, train at "
                                 "the longer length.", kHeld, held_to)

@@ -163,10 +163,11 @@ std::string advice_list(const Summary& summary, const std::vector<Summary>& all)
   std::string html = "<p>This follows from the numbers above and from nothing else: this text, this size of model, this "
                      "many steps and seeds.</p><dl class=\"advice\">";
   for (const Advice& advice : recommend(summary, all)) {
-    html += fmt::format("<dt>{}</dt><dd><strong{}>{}</strong> {}</dd>", escaped(advice.use),
+    html += fmt::format("<dt>{}</dt><dd><strong{}>{}</strong><ul>", escaped(advice.use),
                         advice.choice.empty() ? " class=\"untested\"" : "",
-                        advice.choice.empty() ? "These records cannot say." : escaped(advice.choice) + ".",
-                        escaped(fmt::format("{}", fmt::join(advice.reasons, " "))));
+                        advice.choice.empty() ? "These records cannot say." : escaped(advice.choice) + ".");
+    for (const std::string& reason : advice.reasons) html += fmt::format("<li>{}</li>", escaped(reason));
+    html += "</ul></dd>";
   }
   return html + "</dl>";
 }
@@ -242,7 +243,8 @@ std::string text_section(const Summary& summary, const std::vector<Summary>& all
 constexpr const char* kCannotShow = R"(<h2>What a run of this size cannot show</h2><ul>
 <li>That ALiBi is better within the training length: at short lengths RoPE usually is, in the literature too.</li>
 <li>That position interpolation works without fine-tuning: for small models it is worse than plain RoPE.</li>
-<li>Which scheme is best at retrieving from far away: flat loss can hide short sight.</li>
+<li>Which scheme retrieves best from far away in a real text: recall here is a small task of its own, and a flat loss alone can
+    hide short sight.</li>
 <li>That NoPE is best overall: where it wins, models are a hundred times larger and the tasks are others.</li>
 <li>Anything from differences under 0.02 nats in one seed.</li>
 <li>Speed of a scheme in other programs: that is a matter of their code.</li></ul>)";

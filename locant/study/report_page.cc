@@ -16,8 +16,9 @@ constexpr const char* kStyle = R"(
           /* Pictures are drawn on white: light and dark change places, colours stay what they are. */
           --paper: #000000; --ink: invert(1) hue-rotate(180deg); } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
-       max-width: 62rem; margin: 0 auto; padding: 1rem; }
-h1 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
+       max-width: 70rem; margin: 0 auto; padding: 1rem; }
+p, li { max-width: 52rem; } dd ul { margin: .2rem 0; padding-left: 1.2rem; }
+h1, h2 { overflow-wrap: anywhere; } h1 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
 small, figcaption, .untested, .unsure { color: var(--soft); } a { color: var(--link); }
 /* What is too wide for a phone scrolls in itself, the names of its rows stay. */
 .wide { overflow-x: auto; }
@@ -41,6 +42,7 @@ dd { margin-left: 1rem; }
   .claims thead { display: none; }
   .claims tr { display: block; border-bottom: 1px solid var(--line); padding: .5rem 0; }
   .claims td, .claims th { display: block; border: 0; padding: .1rem 0; }
+  .claims td:first-child, .claims td:first-child + td { display: inline; font-weight: 600; }
   figure { padding: .25rem; } dd { margin-left: 0; } }
 )";
 

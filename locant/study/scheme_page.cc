@@ -66,8 +66,10 @@ bool equal(const Matrix& a, const Matrix& b) {
 }
 
 std::string column(const SchemeView& view, bool narrow) {
-  std::string html = fmt::format("<h2>{}</h2><p><code>{}</code></p>", escaped(view.name), escaped(view.specification)) +
-                     answers(view);
+  std::string html;
+  if (narrow) html += fmt::format("<h2>{}</h2>", escaped(view.name));
+  if (view.specification != view.name) html += fmt::format("<p><code>{}</code></p>", escaped(view.specification));
+  html += answers(view);
   if (view.learns) html += "<p>What it learns is shown as a model begins with it.</p>";
   if (!view.embedding.empty()) {
     html += figure(rows_of_positions(view), view.name + ": rows of positions, first channels", narrow);

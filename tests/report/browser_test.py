@@ -6,6 +6,7 @@ Without Chromium it ends with code 77, "skipped". First it looks at broken pages
 """
 
 import argparse
+import json
 import pathlib
 import subprocess
 import sys
@@ -56,6 +57,29 @@ def complaints(browser, page, pictures=None):
     return found
 
 
+def made_pages(locant, records, work):
+    """A report of each file of records, and what `locant show` makes of every scheme."""
+    def said(*command):
+        return subprocess.run([locant, *command], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True).stdout
+
+    pages = []
+    for number, file in enumerate(records):
+        pages.append(work / f"report-{number}.html")
+        said("report", file, "--out", pages[-1])
+    names = [json.loads(line)["name"] for line in said("schemes", "--json").splitlines()]
+    shown = [[name, "--length", "32"] for name in names] + [
+        ["t5", "--full", "--length", "24", "--compare", "deberta"],
+        ["rope", "--length", "64", "--compare", "xpos"],
+        ["sinusoidal", "--length", "16", "--compare", "alibi"],
+        *([name, "--example"] for name in ("alibi", "sinusoidal", "rope", "shaw")),
+        *([name, "--permute", "the dog bit the man"] for name in ("nope", "rope", "music_transformer"))]
+    for number, command in enumerate(shown):
+        pages.append(work / f"show-{number}-{'-'.join(w.strip('-') for w in command if ' ' not in w)}.html")
+        said("show", *command, "--html", pages[-1])
+    return pages
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("locant")
@@ -83,11 +107,7 @@ def main():
                 failures += 1
                 print(f"FAILED: the fault was not found: {body[:60]!r} should say {expected!r}, got {found}")
 
-        pages = []
-        for number, records in enumerate(args.records):
-            pages.append(work / f"report-{number}.html")
-            subprocess.run([args.locant, "report", records, "--out", pages[-1]], check=True,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        pages = made_pages(args.locant, args.records, work)
         for page in pages:
             for place, found in complaints(browser, page, args.pictures).items():
                 for complaint in found:

@@ -32,6 +32,12 @@
     return numbers.length === 3 ? [...numbers, 1] : numbers;
   };
   for (const image of document.images) {
+    // A browser takes the picture of the new width some time after the width is new.
+    const chosen = image.parentElement.tagName !== "PICTURE" ? null :
+      [...image.parentElement.querySelectorAll("source")].find((s) => matchMedia(s.media).matches);
+    const wanted = chosen ? chosen.srcset : image.src;
+    for (let n = 0; n < 200 && image.currentSrc !== wanted; ++n) await new Promise((go) => setTimeout(go, 25));
+    if (image.currentSrc !== wanted) say("picture is another width's", image);
     try { await image.decode(); } catch (e) { /* said below */ }
     if (!image.complete || !image.naturalWidth) { say("picture is missing", image); continue; }
     if (!image.alt) say("picture without words", image);

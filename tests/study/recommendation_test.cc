@@ -74,7 +74,7 @@ TEST(Recommendation, StretchingComparesTheScalings) {
                               record("rope", 0, 0, 3.5, "pi")};
   const Advice a = advice_for(advised(records), "RoPE");
   EXPECT_EQ(a.choice, "ntk");
-  EXPECT_NE(text_of(a).find("at 16 L ntk (2.400, -0.200 from none)"), std::string::npos) << text_of(a);
+  EXPECT_NE(text_of(a).find("At 16 L ntk: 2.400, -0.200 from none."), std::string::npos) << text_of(a);
   EXPECT_NE(text_of(a).find("None stays within 0.05"), std::string::npos) << text_of(a);
   records[1].losses[kWindows][1024] = 1.82;
   EXPECT_NE(text_of(advice_for(advised(records), "RoPE")).find("up to 16 L"), std::string::npos);

@@ -6,11 +6,15 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <tuple>
 
 #include "locant/study/heatmap.h"
+#include "locant/study/permuted_sentence.h"
 #include "locant/study/plot.h"
+#include "locant/study/report_markdown.h"
 #include "locant/study/report_page.h"
+#include "locant/study/worked_example.h"
 
 namespace locant::study {
 namespace {
@@ -132,6 +136,53 @@ TEST(Report, LossBesideRecall) {
   EXPECT_EQ(html.find("0.625"), std::string::npos) << "a run that missed the gate";
   EXPECT_NE(html.find("not learned</td>"), std::string::npos);
   EXPECT_EQ(count(html, "Loss against length"), 1u) << "a task is no second comparison";
+}
+
+TEST(Markdown, HasTheTablesAndMarksWhatIsNotLearned) {
+  std::vector<Record> records = some_records();
+  for (Record& r : records) r.settings.corpus = "a | b";
+  Record task;
+  task.task = task.settings.task = "copy";
+  task.settings.train_length = 20;
+  task.gate = .99;
+  task.name = task.scheme = "alibi";
+  task.exact_match = {{20, 1}, {24, .25}};
+  records.push_back(task);
+  task.name = task.scheme = "t5";
+  task.exact_match = {{20, .5}, {24, .625}};
+  records.push_back(task);
+  const std::string text = report_markdown(records, {"some.jsonl"});
+  for (const char* part : {"[some.jsonl](some.jsonl)", "a \\| b", "| scheme | 1 L | 1.5 L | 2 L |", "| rope | 1.900 | 1.880 | 1.910 |",
+                           "3 runs trained, 0 of them diverged", "| scheme | 20 | 24 | not learned |",
+                           "| alibi | 1.000 | 0.250 | 0 |", "| t5 | not learned | not learned | 1 |", "## Claims",
+                           "Retrieval from far away: **these records cannot say**"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+  EXPECT_EQ(text.find("0.625"), std::string::npos) << "a run that missed the gate";
+  // Every line of a table has as many cells as its head.
+  size_t cells = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] != '|') {
+      cells = 0;
+      continue;
+    }
+    const size_t here = count(line, "|") - count(line, "\\|");
+    EXPECT_EQ(here, cells ? cells : here) << line;
+    cells = here;
+  }
+}
+
+TEST(Pages, OfOneStepAndOfAPermutedSentence) {
+  const std::string step = page_of(worked_example("alibi"));
+  EXPECT_NE(step.find("<strong>7</strong>"), std::string::npos) << "the textbook's 10 - 0.5 x 6";
+  EXPECT_NE(step.find("<td>-3.0000</td>"), std::string::npos);
+  EXPECT_EQ(step.find("turned"), std::string::npos);
+  EXPECT_NE(page_of(worked_example("rope")).find("<th>turned</th>"), std::string::npos);
+  const std::string words = page_of(permuted_sentence("nope", "the <dog> bit the man"));
+  EXPECT_NE(words.find("<th>&lt;dog&gt;</th>"), std::string::npos);
+  EXPECT_EQ(count(words, "<td>same</td>"), 6u) << "without a mask all five words, under it the first";
+  EXPECT_NE(page_of(permuted_sentence("music_transformer", "the dog bit the man")).find("<td>refused</td>"), std::string::npos);
 }
 
 TEST(Report, EmptyIsAPageToo) {
