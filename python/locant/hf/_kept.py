@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ._projection import Projection
+
 
 class Kept:
     """A value, and the versions of the tensors that it was made of.
@@ -51,7 +53,7 @@ class Kept:
 
 def plain(projection: nn.Module) -> bool:
     """Whether a projection is its weight and bias and no more: no adapter, no hook, no integers."""
-    if type(projection) is not nn.Linear or "forward" in projection.__dict__:
+    if type(projection) not in (nn.Linear, Projection) or "forward" in projection.__dict__:
         return False
     hooks = (projection._forward_hooks, projection._forward_pre_hooks, projection._backward_hooks)
     return not any(hooks)

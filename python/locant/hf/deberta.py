@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 from transformers.models.deberta.modeling_deberta import (
     DebertaEncoder,
     DisentangledSelfAttention,
@@ -24,6 +23,7 @@ from ._disentangled import (
 )
 from ._family import Family
 from ._kept import plain
+from ._projection import project
 
 
 class LocantDebertaSelfAttention(Disentangled, DisentangledSelfAttention):
@@ -56,7 +56,7 @@ class LocantDebertaSelfAttention(Disentangled, DisentangledSelfAttention):
         q_bias, v_bias = self.q_bias.view(heads, 1, -1), self.v_bias.view(heads, 1, -1)
         bias = torch.cat([q_bias, torch.zeros_like(q_bias), v_bias], 1).flatten()
         if plain(self.in_proj):
-            made = linear(hidden_states, self.in_proj.weight, bias)
+            made = project(hidden_states, self.in_proj.weight, bias)
         else:
             made = self.in_proj(hidden_states) + bias
         q, k, v = made.unflatten(2, (heads, -1)).transpose(1, 2).chunk(3, dim=-1)
