@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from . import _composed, _ops
-from .position.scheme import Call, Scheme
+from .position.scheme import Call, Scheme, check_position
 from .position.terms import Terms
 
 _NATIVE = (torch.float32, torch.float64, torch.bfloat16)
@@ -54,8 +54,8 @@ def attention(
     0 ... K-1, queries at K-Q ... K-1 (from 0 when Q > K).
     cu_seqlens_q, cu_seqlens_k: integers [S + 1], the bounds of S sequences packed one after the
     other in a batch of 1. Each sees itself alone, and default positions start again in it.
-    Returns out [B, H, Q, Dv], and with return_lse also the log-sum-exp of the scores [B, H, Q],
-    which has no gradient. A query that sees no key gives zeros and an lse of -inf.
+    Returns out [B, H, Q, Dv], and with return_lse also the log-sum-exp [B, H, Q] of the scores, both
+    with gradients. A query that sees no key gives zeros and an lse of -inf.
 
     First derivatives only. Results do not depend on the number of threads, to the last bit.
     Errors: TypeError for types, ValueError for shapes, strides, options and positions.
@@ -78,7 +78,7 @@ def attention(
             raise
     if out.dtype != dtype:
         out = out.to(dtype)
-    return (out, lse.detach()) if return_lse else out
+    return (out, lse) if return_lse else out
 
 
 def composed_attention(
@@ -100,7 +100,7 @@ def composed_attention(
 ) -> Any:
     """`attention`, composed of PyTorch's operators: any device, any derivative, Q x K memory.
 
-    Arguments, results and errors as there; here the log-sum-exp has a gradient too.
+    Arguments, results and errors as there.
     """
     arguments, dtype, dense = _arguments(
         q, k, v, position, causal, window, scale, softcap, dropout, key_padding_mask,
@@ -139,7 +139,8 @@ def _arguments(
         else:
             left, right = window
     device = q.device.type
-    autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    known = device == "cpu" or torch.amp.is_autocast_available(device)
+    autocast = known and torch.is_autocast_enabled(device)
     if autocast and q.dtype in _CAST:
         dtype = torch.get_autocast_dtype(device)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
@@ -181,12 +182,20 @@ def _arguments(
                 q.device,
                 cu_seqlens_q,
                 cu_seqlens_k,
+                _ops.real(dtype),
             )
+            if not isinstance(position, Scheme):
+                check_position("attention", position)
             if autocast:
                 with torch.autocast(device, enabled=False):
                     terms = position(call)
             else:
                 terms = position(call)
+            if not isinstance(terms, Terms):
+                raise TypeError(
+                    f"attention: {type(position).__name__} must return Terms, got "
+                    f"{type(terms).__name__}"
+                )
         flat, scaled = _flatten(terms, _ops.real(dtype))
         scale = scale * terms.scale_factor
         if terms.scheme is not None:
@@ -245,27 +254,32 @@ def _flatten(terms: Terms, dtype: torch.dtype) -> tuple[tuple[Any, ...], int]:
     scaled = 0
     flat: list[Any] = [None] * 13
     if number is not None:
-        flat[0] = number.table.to(dtype)
+        flat[0] = _as(number.table, dtype)
         if number.left is not None:
-            flat[1] = number.left.to(dtype)
+            flat[1] = _as(number.left, dtype)
         if number.right is not None:
-            flat[2] = number.right.to(dtype)
+            flat[2] = _as(number.right, dtype)
         flat[3] = number.index
         scaled |= int(number.scaled)
     if query is not None:
-        flat[4], flat[5] = query.rows.to(dtype), query.index
+        flat[4], flat[5] = _as(query.rows, dtype), query.index
         scaled |= 2 * int(query.scaled)
     if key is not None:
-        flat[6], flat[7] = key.rows.to(dtype), key.index
+        flat[6], flat[7] = _as(key.rows, dtype), key.index
         scaled |= 4 * int(key.scaled)
     if value is not None:
-        flat[8], flat[9] = value.rows.to(dtype), value.index
+        flat[8], flat[9] = _as(value.rows, dtype), value.index
     if content is not None:
-        flat[10] = content.to(dtype)
+        flat[10] = _as(content, dtype)
     flat[11] = terms.rotation
     if terms.scheme is not None:
         flat[12] = terms.scheme.parameters
     return tuple(flat), scaled
+
+
+def _as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """tensor.to(dtype), which costs as much as the rest where there is nothing to do."""
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)
 
 
 def _check_types(q: Any, k: Any, v: Any) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from . import _ops
 from ._attention import Window, _flatten, _number_per_key, _whole
-from .position.scheme import Call, Scheme
+from .position.scheme import Call, Scheme, check_position
 from .position.terms import Terms
 
 _FOLLOWS_LENGTH = 4  # place in a rotation's head
@@ -53,6 +53,7 @@ class KVCache:
             )
         if page_size is not None and page_size < 1:
             raise ValueError(f"KVCache: page_size must be 1 or more, got {page_size}")
+        check_position("KVCache", position)
         value_size = value_size or head_size
         self.capacity, self.page_size = capacity, page_size
         self.position = position
@@ -90,6 +91,29 @@ class KVCache:
         many of the n belong to a sequence (the others are padding); default: all.
         ValueError past the capacity or when the pool has no page left; nothing is stored then.
         """
+        tensors = {"k": k, "v": v, "positions": positions, "counts": counts}
+        for name, tensor in tensors.items():
+            if tensor is None and name not in "kv":
+                continue
+            if not isinstance(tensor, Tensor):
+                got = type(tensor).__name__
+                raise TypeError(f"KVCache.append: {name} must be a tensor, got {got}")
+            if not tensor.is_cpu:
+                raise ValueError(
+                    f"KVCache.append: {name} must be on the CPU, as the cache is, got "
+                    f"{tensor.device}"
+                )
+        for name, tensor in (("k", k), ("v", v)):
+            if tensor.dim() != 4:
+                raise ValueError(
+                    f"KVCache.append: {name} must be [batch, heads, tokens, size], got "
+                    f"{tensor.dim()} dimensions"
+                )
+            if tensor.dtype != self.k.dtype:
+                raise TypeError(
+                    f"KVCache.append: {name} must have the cache's dtype, {self.k.dtype}, got "
+                    f"{tensor.dtype}"
+                )
         if positions is not None:
             positions = _whole(positions)
             positions = positions[None] if positions.dim() == 1 else positions

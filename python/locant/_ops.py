@@ -114,16 +114,17 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
     out, lse = output
     ctx.save_for_backward(out, lse, *inputs[:TENSORS])
     ctx.numbers = inputs[TENSORS:]
-    ctx.mark_non_differentiable(lse)
     ctx.set_materialize_grads(False)
 
 
 def _gradients(ctx: Any, out_gradient: Tensor | None, lse_gradient: Tensor | None) -> Any:
-    del lse_gradient  # the log-sum-exp is marked as having none
     gradients: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
-    if out_gradient is None:
+    if out_gradient is None and lse_gradient is None:
         return tuple(gradients)
     out, lse, *tensors = ctx.saved_tensors
+    size = out.shape[3]
+    if lse_gradient is not None:
+        out_gradient, out, tensors = _with_lse(out_gradient, lse_gradient, out, tensors)
     wanted = 0
     asked = []
     for bit, index in enumerate(DIFFERENTIABLE):
@@ -131,10 +132,42 @@ def _gradients(ctx: Any, out_gradient: Tensor | None, lse_gradient: Tensor | Non
             wanted |= 1 << bit
             asked.append(index)
     arguments = (out_gradient, out, lse, wanted, *tensors, *ctx.numbers)
-    found = _Once.apply(*arguments) if torch.is_grad_enabled() else _backward(*arguments)
+    try:
+        found = _Once.apply(*arguments) if torch.is_grad_enabled() else _backward(*arguments)
+    except ValueError as error:
+        scheme = arguments[4 + Arguments._fields.index("scheme")]
+        if lse_gradient is None or not scheme:
+            raise
+        raise RuntimeError(
+            f"attention: the log-sum-exp has no gradient where {scheme} adds rows to values and "
+            "comes from the registry (position.Registered); the scheme's own class has one"
+        ) from error
     for index, gradient in zip(asked, found, strict=True):
-        gradients[index] = gradient
+        widened = lse_gradient is not None and index in _OF_VALUES
+        gradients[index] = gradient[..., :size] if widened else gradient
     return tuple(gradients)
+
+
+_OF_VALUES = (Arguments._fields.index("v"), Arguments._fields.index("value_rows"))
+
+
+def _with_lse(
+    out_gradient: Tensor | None, lse_gradient: Tensor, out: Tensor, tensors: list[Any]
+) -> tuple[Tensor, Tensor, list[Any]]:
+    """out_gradient, out and the tensors with a channel that carries the gradient of the lse.
+
+    The scores' gradient is P (dP - sum of dO O), the lse adds P dlse. A channel in which values are
+    0, out is said to be 1 and its gradient is -dlse changes dP by nothing and the sum by -dlse.
+    """
+    tensors = list(tensors)
+    for index in _OF_VALUES:
+        if tensors[index] is not None:
+            tensors[index] = torch.nn.functional.pad(tensors[index], (0, 1))
+    if out_gradient is None:
+        out_gradient = torch.zeros_like(out)
+    channel = -lse_gradient.to(out.dtype).unsqueeze(3)
+    one = torch.ones_like(channel)
+    return torch.cat([out_gradient, channel], 3), torch.cat([out, one], 3), tensors
 
 
 torch.library.register_autograd("locant::attention", _gradients, setup_context=_setup_context)

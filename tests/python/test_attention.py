@@ -319,6 +319,22 @@ Q = torch.zeros(1, 2, 3, 4)
             r"must be from 0 to 2\^31 - 1, got -1",
             lambda: attention(Q, Q, Q, positions=torch.tensor([0, -1, 2])),
         ),
+        (
+            TypeError,
+            r"position must be a module of locant\.position, .* got the text 'alibi'",
+            lambda: attention(Q, Q, Q, "alibi"),
+        ),
+        (
+            TypeError,
+            r"got the class Alibi; make one: Alibi\(",
+            lambda: attention(Q, Q, Q, position.Alibi),
+        ),
+        (TypeError, "got list", lambda: attention(Q, Q, Q, [position.Alibi(2)])),
+        (
+            TypeError,
+            "Identity must return Terms, got Call",
+            lambda: attention(Q, Q, Q, torch.nn.Identity()),
+        ),
     ],
 )
 def test_bad_calls_say_why(error: type[Exception], message: str, call: Any) -> None:

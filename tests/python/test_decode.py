@@ -138,5 +138,33 @@ def test_bad_calls_say_why() -> None:
         decode(x, cache, window=0)
     with pytest.raises(ValueError, match="must be 1 or more"):
         KVCache(1, 0, 4, 4)
+    with pytest.raises(TypeError, match=r"KVCache: position must be a module .* text 'rope'"):
+        KVCache(1, 1, 4, 4, position="rope")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("page_size", [None, 2])
+def test_bad_tokens_are_not_stored(page_size: int | None) -> None:
+    cache = KVCache(1, 1, 4, 4, page_size=page_size)
+    x, at = torch.randn(1, 1, 3, 4), torch.arange(3)
+    pages = None if cache.block_table is None else cache.block_table.clone()
+    bad: list[tuple[type[Exception], str, Any]] = [
+        (ValueError, "k must be on the CPU, .* got meta", lambda: cache.append(x.to("meta"), x)),
+        (ValueError, "v must be on the CPU, .* got meta", lambda: cache.append(x, x.to("meta"))),
+        (
+            ValueError,
+            "positions must be on the CPU",
+            lambda: cache.append(x, x, positions=at.to("meta")),
+        ),
+        (ValueError, "counts must be on the CPU", lambda: cache.append(x, x, counts=at.to("meta"))),
+        (TypeError, "k must be a tensor, got list", lambda: cache.append([1], x)),  # type: ignore[arg-type]
+        (TypeError, "v must have the cache's dtype", lambda: cache.append(x, x.double())),
+        (ValueError, "k must be .* got 3 dimensions", lambda: cache.append(x[0], x)),
+    ]
+    for error, message, call in bad:
+        with pytest.raises(error, match=message):
+            call()
+    assert cache.lengths.tolist() == [0]
+    if pages is not None:
+        assert torch.equal(cache.block_table, pages)
     with pytest.raises(TypeError, match="dtype must be"):
         KVCache(1, 1, 4, 4, dtype=torch.float16)

@@ -165,3 +165,15 @@ def test_refusals() -> None:
         locant_nn.MultiheadAttention(8, 3)
     with pytest.raises(ValueError, match="activation"):
         locant_nn.TransformerEncoderLayer(8, 2, activation="tanhh")
+    for make in (
+        locant_nn.MultiheadAttention,
+        locant_nn.TransformerEncoderLayer,
+        locant_nn.TransformerDecoderLayer,
+    ):
+        with pytest.raises(ValueError, match="the layer's 2 heads, got T5 for 4"):
+            make(8, 2, position=position.T5(4))
+        with pytest.raises(TypeError, match=r"position must be a module .* got the text 't5'"):
+            make(8, 2, position="t5")
+        with pytest.raises(TypeError, match="got the class T5"):
+            make(8, 2, position=position.T5)
+        make(8, 2, position=position.Rope(4))

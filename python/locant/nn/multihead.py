@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .._attention import Positions, Window, attention
-from ..position.scheme import Scheme
+from ..position.scheme import Scheme, check_position
 
 
 class MultiheadAttention(nn.Module):
@@ -39,6 +39,7 @@ class MultiheadAttention(nn.Module):
                 f"MultiheadAttention: num_heads must divide embed_dim, got {num_heads} and "
                 f"{embed_dim}"
             )
+        check_position(type(self).__name__, position, num_heads)
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.head_dim = embed_dim // num_heads
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim

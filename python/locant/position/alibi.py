@@ -41,6 +41,12 @@ class Alibi(BuiltIn):
             factors = self.array("log_slope_factors")
             self._published = self._published / factors.detach().to("cpu", torch.float64).exp()
         self._maps = [torch.tensor([0, before, 0, 0], dtype=torch.int32) for before in (0, 1)]
+        # Made once: a call costs little more than its terms otherwise.
+        self._fixed = {
+            (half_step, dtype): self._terms(self._published.to(dtype), half_step)
+            for half_step in (False, True)
+            for dtype in (torch.float32, torch.float64)
+        }
 
     def slopes(self) -> Tensor:
         """m_h, [num_heads]."""
@@ -53,8 +59,12 @@ class Alibi(BuiltIn):
     def terms(self, call: Call) -> Terms:
         """A table of a zero at distance 0, and lines on both sides."""
         self.check_heads(call)
-        slopes = self.slopes()
         half_step = self.half_step and not call.causal
+        if self.learned:
+            return self._terms(self.slopes(), half_step)
+        return self._fixed[half_step, call.dtype]
+
+    def _terms(self, slopes: Tensor, half_step: bool) -> Terms:
         zero = torch.zeros_like(slopes)
         table = torch.stack([zero, slopes / 2], 1) if half_step else zero[:, None]
         return Terms(

@@ -155,6 +155,12 @@ class BuiltIn(Scheme):
         numbers = [*sizes, self.layer, int(causal), 1 - length, length - 1, length]
         return _checked(torch.ops.locant.scheme_lower, self.specification, numbers, parameters)
 
+    def by_registry(self, dense: Callable[[Tensor, Tensor], Tensor] | None = None) -> Terms:
+        """The scheme's text and its parameters, which get gradients: the operator lowers them."""
+        arrays = [self.array(spec["name"]).double().flatten() for spec in self._parameter_specs]
+        flat = torch.cat(arrays) if arrays else torch.empty(0, dtype=torch.float64)
+        return Terms(scheme=SchemeTerm(self.specification, flat, self.width, self.layer, dense))
+
 
 class Registered(BuiltIn):
     """Any scheme of the registry by its text, lowered by the C++ code inside of the operator.
@@ -168,11 +174,7 @@ class Registered(BuiltIn):
         if self.embeds:
             return Terms()
         self.check_heads(call)
-        arrays = [self.array(spec["name"]).double().flatten() for spec in self._parameter_specs]
-        flat = torch.cat(arrays) if arrays else torch.empty(0, dtype=torch.float64)
-        return Terms(
-            scheme=SchemeTerm(self.specification, flat, self.width, self.layer, self.dense())
-        )
+        return self.by_registry(self.dense())
 
     def dense(self) -> Callable[[Tensor, Tensor], Tensor] | None:
         """The same addition in PyTorch's operators, where there is one."""

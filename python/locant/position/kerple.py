@@ -55,6 +55,8 @@ class Kerple(BuiltIn):
     def terms(self, call: Call) -> Terms:
         """A table with one number for each distance that the call can reach."""
         self.check_heads(call)
+        if call.is_unread():
+            return self.by_registry()
         high = 2.0 if self.variant == "power" else float("inf")
         p = _Bounded.apply(self.array("bias_p"), 0.01, high).reshape(-1, 1)
         a = _Bounded.apply(self.array("bias_a"), 0.01, float("inf")).reshape(-1, 1)

@@ -88,5 +88,7 @@ class Rope(BuiltIn):
         """A rotation; the frequencies of "dynamic" and "longrope" depend on the call's length."""
         turn = self._rotation
         if turn is not None and self._by_length:
+            if call.is_unread():
+                return self.by_registry()
             turn = rotation_of_length(self, call, turn.numel())
         return Terms(rotation=turn, scale_factor=self._scale_factor)

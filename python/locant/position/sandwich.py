@@ -32,6 +32,8 @@ class Sandwich(BuiltIn):
     def terms(self, call: Call) -> Terms:
         """A table with one number for each distance that the call can reach."""
         self.check_heads(call)
+        if call.is_unread():
+            return self.by_registry()
         first, last, _ = call.span()
         pairs = self.sinusoids // 2
         t = torch.arange(1, pairs + 1, dtype=torch.float64)

@@ -17,7 +17,8 @@ class Call:
     are masked. window: (left, right), -1 for no limit. device: of q, k and v.
     q_positions, k_positions: int64 [B or 1, length], or None: keys stand at 0 ... K-1, queries at
     K-Q ... K-1 (from 0 when Q > K).
-    cu_seqlens_q, cu_seqlens_k: int64 [S + 1] of a packed batch, or None.
+    cu_seqlens_q, cu_seqlens_k: int64 [S + 1] of a packed batch, or None. dtype: what tables will
+    be converted to, float32 or float64; a scheme need not care.
     first_distance, last_distance: every visible distance j - i lies between them. length: largest
     position + 1. These three read the positions where some are given.
     """
@@ -36,6 +37,7 @@ class Call:
         device: torch.device | None = None,
         cu_seqlens_q: Tensor | None = None,
         cu_seqlens_k: Tensor | None = None,
+        dtype: torch.dtype = torch.float64,
     ) -> None:
         self.q_length = q_length
         self.k_length = k_length
@@ -49,11 +51,24 @@ class Call:
         self.device = device
         self.cu_seqlens_q = cu_seqlens_q
         self.cu_seqlens_k = cu_seqlens_k
+        self.dtype = dtype
         self._span: tuple[int, int, int] | None = None
+
+    def is_unread(self) -> bool:
+        """Whether distances follow from tensors that a compiler cannot read while it traces."""
+        if not torch.compiler.is_compiling():
+            return False
+        explicit = self.q_positions is not None and self.k_positions is not None
+        return explicit or self.cu_seqlens_q is not None
 
     def span(self) -> tuple[int, int, int]:
         """(first_distance, last_distance, length)."""
         if self._span is None:
+            if self.is_unread():
+                raise RuntimeError(
+                    "distances cannot be read from positions or cu_seqlens while torch.compile or "
+                    "torch.export traces: leave them out, or do not compile this call"
+                )
             self._span = self._find_span()
         return self._span
 
@@ -232,3 +247,27 @@ def row_products(term: RowPerDistance, side: Tensor, distance: Tensor, keys: boo
     picked = products.gather(3, row.clamp(min=0))
     picked = torch.where(row >= 0, picked, torch.zeros((), dtype=picked.dtype))
     return picked.transpose(2, 3) if keys else picked
+
+
+def check_position(operation: str, position: Any, num_heads: int | None = None) -> None:
+    """TypeError unless `position` can be one; ValueError when it is for other numbers of heads."""
+    if position is None or isinstance(position, Terms):
+        return
+    if isinstance(position, type) or not isinstance(position, nn.Module):
+        if isinstance(position, type):
+            got, more = f"the class {position.__name__}", f"; make one: {position.__name__}(...)"
+        elif isinstance(position, str):
+            got = f"the text {position!r}"
+            more = "; locant.position.make(text, num_heads=..., head_size=...) makes one of a text"
+        else:
+            got, more = type(position).__name__, ""
+        raise TypeError(
+            f"{operation}: position must be a module of locant.position, Terms or None, got "
+            f"{got}{more}"
+        )
+    made_for = getattr(position, "num_heads", None)
+    if num_heads is not None and isinstance(made_for, int) and made_for not in (1, num_heads):
+        raise ValueError(
+            f"{operation}: position must be for the layer's {num_heads} heads, got "
+            f"{type(position).__name__} for {made_for}"
+        )

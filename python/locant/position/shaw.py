@@ -69,6 +69,8 @@ class Shaw(BuiltIn):
         """Rows on keys and on values."""
         left, right = self.window
         if self.outside == "refuse":
+            if call.is_unread():
+                return self.by_registry()
             first, last, _ = call.span()
             if first < -left or last > right:
                 raise InvalidScheme(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -66,5 +68,6 @@ class T5(BuiltIn):
 
     def terms(self, call: Call) -> Terms:
         """One number for each bucket and head."""
-        table = self.array("relative_attention_bias.weight").t()
+        module: Any = self.relative_attention_bias
+        table = module.weight.t()
         return Terms(number=NumberPerDistance(table, self.bucket_map(call.causal)))

@@ -71,6 +71,8 @@ class TransformerXl(BuiltIn):
                 "for keys to the right of the query; styles xlnet and conformer are defined on "
                 "both sides"
             )
+        if call.is_unread():
+            return self.by_registry()
         low, high, _ = call.span()
         high = max(low, high)
         if self.style == "xl":

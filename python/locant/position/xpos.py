@@ -38,4 +38,6 @@ class Xpos(BuiltIn):
 
     def terms(self, call: Call) -> Terms:
         """A rotation with growth rates."""
+        if call.is_unread():
+            return self.by_registry()
         return Terms(rotation=rotation_of_length(self, call, self._numbers))
