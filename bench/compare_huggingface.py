@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Hugging Face models on Locant's kernel and on their own attention, in one run.
 
-  ./run bench huggingface                    all of it: about an hour and a half on two cores
+  ./run bench huggingface                    all of it
+  ./run bench huggingface --part modules --threads 1   one part (modules, memory, models) or several
+  ./run bench huggingface --list             the lines, and about how long each part takes
   ./run bench huggingface --goals            with what is to be reached beside it
   ./run bench huggingface --only 'deberta.*512'   lines whose name has this regular expression in it
   ./run bench huggingface --smoke            every line once, short: does it run?
@@ -11,10 +13,10 @@ Lines named "attention" time one self-attention module with its projections: 12 
 time the whole model with 12 layers (a vocabulary of 8192): inference, and a training step with the
 model's own dropout of 0.1 and AdamW. The other side is the module's own best path: of eager and
 sdpa, where it has both, whichever is faster there. Both sides take turns, round by round; the ratio
-is the median over the rounds, above 1 where Locant is faster. One thread is measured by processor
-time, several by the clock. "kept": projected positions come from the call before, as in evaluation;
-else they are made again. Memory is what a process grows by in one call, results included, each side
-in a process of its own. Leave the machine alone meanwhile.
+is the median over the rounds, above 1 where Locant is faster; long lines stop after two rounds. One
+thread is measured by processor time, several by the clock. "kept": projected positions come from
+the call before, as in evaluation; else they are made again. Memory is what a process grows by in
+one call, results included, each side in a process of its own. Leave the machine alone meanwhile.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ GOALS = {
 }
 GOAL_AGAINST = {"t5": "sdpa"}  # else the best path
 MEMORY_GOAL = 0.1  # of the other side's, at 2048
+LONG = 45.0  # seconds, after which two rounds are enough
+PARTS = {"modules": "attention", "memory": "memory", "models": "model"}
 FAMILIES = ("t5", "t5_decoder", "mpnet", "deberta", "deberta_v2")
 
 
@@ -224,10 +228,11 @@ def measure(a: Any, what: str, family: str, way: str, n: int, threads: int) -> d
     if a.side == "ours":
         paths = []
     steps = {path: make(family, way, n, path, model) for path in paths}
-    for step in steps.values():
-        step()
-    if what == "model" and len(steps) > 1:  # a second round of each would take very long
-        tried = {path: time_of(step, threads, at_least) for path, step in steps.items()}
+    first = {path: time_of(step, threads, 0.0) for path, step in steps.items()}
+    if what == "model" and len(steps) > 1:  # rounds of each would take very long
+        tried = first
+        if max(first.values()) < 2e3:
+            tried = {path: time_of(step, threads, at_least) for path, step in steps.items()}
         best = min(tried, key=lambda path: tried[path])
         steps = {best: steps[best]}
         gc.collect()
@@ -235,7 +240,10 @@ def measure(a: Any, what: str, family: str, way: str, n: int, threads: int) -> d
     ours_step()
     ours: list[float] = []
     theirs: dict[str, list[float]] = {path: [] for path in steps}
-    for _ in range(a.rounds):
+    begin = time.perf_counter()
+    for n_round in range(a.rounds):
+        if n_round >= 2 and time.perf_counter() - begin > LONG:
+            break
         for path, step in steps.items():
             theirs[path].append(time_of(step, threads, at_least))
             time.sleep(0.0 if a.smoke else 0.1)  # until idle threads no longer spin
@@ -293,6 +301,7 @@ def child(a: Any, *words: str) -> dict[str, Any] | None:
 def lines_of(a: Any) -> list[tuple[str, str, str, int]]:
     """(what, family, way, length)."""
     lines = []
+    wanted = [PARTS[part] for part in a.part]
     for n in a.lengths:
         for family in FAMILIES:
             ways = ["forward", "forward+backward"]
@@ -307,12 +316,43 @@ def lines_of(a: Any) -> list[tuple[str, str, str, int]]:
     for n in a.lengths:
         for family in ("t5", "mpnet", "deberta_v2"):
             lines += [("model", family, way, n) for way in ("inference", "training")]
-    return lines
+    return [x for x in lines if x[0] in wanted and re.search(a.only, name_of(*x))]
 
 
 def name_of(what: str, family: str, way: str, n: int) -> str:
     """As it is printed."""
     return f"{what} {family} {way} {n}"
+
+
+# Milliseconds of a forward pass of one eager attention module on one thread of the machine that
+# docs/results/speed.md describes, and by how much Locant's is faster, for 128, 512 and 2048 tokens.
+EAGER_MS = {
+    "t5": (10, 47, 1200), "t5_decoder": (10, 50, 1300), "mpnet": (10, 50, 1300),
+    "deberta": (17, 75, 1800), "deberta_v2": (27, 80, 2000),
+}  # fmt: skip
+FASTER = (1.2, 1.6, 5)
+
+
+def seconds_of(a: Any, line: tuple[str, str, str, int]) -> float:
+    """About how long a line takes on two idle cores, for all of its numbers of threads."""
+    what, family, way, n = line
+    size = min(range(3), key=lambda s: abs(n - (128, 512, 2048)[s]))
+    ms = EAGER_MS[family][size] * (n / (128, 512, 2048)[size]) ** (1 + (n > 512))
+    sides = [ms / FASTER[size]] + [ms] * (len(paths_of(family)) if what != "model" else 1)
+    once = [1e-3 * x * (2.8 if way in ("forward+backward", "training") else 1) for x in sides]
+    if what == "memory":
+        return sum(x + 5 for x in once)
+    if what == "model":
+        feed_forward = 1.1e-4 * n * (3 if way == "training" else 1)
+        once = [12 * (x + feed_forward) + 0.15 * (way == "training") for x in once]
+    total = 0.0
+    for threads in a.threads:
+        each = [x / min(threads, 1.7) for x in once]
+        turn = sum(max(x, 0.3) for x in each)
+        rounds = min(a.rounds, max(2, 1 + int(LONG / turn)))
+        tries = len(paths_of(family)) * max(each) if what == "model" else 0
+        total += (rounds + 1) * turn + tries + (8 if what == "model" else 1)
+    return total
 
 
 def run_line(a: Any, line: tuple[str, str, str, int]) -> list[dict[str, Any]]:
@@ -380,6 +420,15 @@ def show(name: str, result: dict[str, Any]) -> None:
     print(f"{head} {cells[0]:10.1f} {unit} {theirs} {against} {ratio}{goal}", flush=True)
 
 
+def parts_of(text: str) -> list[str]:
+    """Of --part."""
+    parts = text.split(",")
+    for part in parts:
+        if part not in PARTS:
+            raise argparse.ArgumentTypeError(f"{part!r} is none of {', '.join(PARTS)}")
+    return parts
+
+
 def parse() -> Any:
     """The arguments."""
     p = argparse.ArgumentParser(
@@ -388,6 +437,7 @@ def parse() -> Any:
     whole = lambda text: [int(x) for x in text.split(",")]  # noqa: E731
     p.add_argument("--threads", type=whole, default=[1, 2], help="as in 1,2 (the default)")
     p.add_argument("--lengths", type=whole, default=[128, 512, 2048], help="default 128,512,2048")
+    p.add_argument("--part", type=parts_of, default=[*PARTS], help="as in modules,memory,models")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--only", default="", help="a regular expression that the name has in it")
     p.add_argument("--goals", action="store_true", help="what is to be reached, and what missed it")
@@ -407,7 +457,11 @@ def main() -> int:
     """Prints a table; 1 if a line could not be had."""
     a = parse()
     if a.list:
-        print(*(name_of(*line) for line in lines_of(a)), sep="\n")
+        for part in a.part:
+            lines = [line for line in lines_of(a) if line[0] == PARTS[part]]
+            print(*(name_of(*line) for line in lines), sep="\n")
+            minutes = sum(seconds_of(a, line) for line in lines) / 60
+            print(f"--part {part}: {len(lines)} lines, about {minutes:.0f} minutes\n")
         return 0
     import logging
 
@@ -433,8 +487,6 @@ def main() -> int:
     failed = 0
     for line in lines_of(a):
         name = name_of(*line)
-        if not re.search(a.only, name):
-            continue
         try:
             results = run_line(a, line)
         except Exception as error:  # one line that cannot be had is no reason to lose the others

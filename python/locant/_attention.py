@@ -54,8 +54,8 @@ def attention(
     0 ... K-1, queries at K-Q ... K-1 (from 0 when Q > K).
     cu_seqlens_q, cu_seqlens_k: integers [S + 1], the bounds of S sequences packed one after the
     other in a batch of 1. Each sees itself alone, and default positions start again in it.
-    Returns out [B, H, Q, Dv], and with return_lse also the log-sum-exp [B, H, Q] of the scores, both
-    with gradients. A query that sees no key gives zeros and an lse of -inf.
+    Returns out [B, H, Q, Dv], and with return_lse also the log-sum-exp [B, H, Q] of the scores;
+    both have gradients. A query that sees no key gives zeros and an lse of -inf.
 
     First derivatives only. Results do not depend on the number of threads, to the last bit.
     Errors: TypeError for types, ValueError for shapes, strides, options and positions.
