@@ -99,8 +99,9 @@ Advice long_reading(const Summary& summary) {
 
 // Of the schemes that learned a task in range, the best at the longest test; at equal shares the one that is
 // also better at the shorter ones.
+// `text`, where it is given, tells apart by their loss those that answer alike.
 Advice by_task(const std::string& use, const std::vector<Summary>& all, bool (*fits)(const Summary&),
-               const std::string& without) {
+               const std::string& without, const Summary* text) {
   Advice advice{use, "", {}};
   const Summary* task = nullptr;
   for (const Summary& summary : all) {
@@ -136,29 +137,61 @@ Advice by_task(const std::string& use, const std::vector<Summary>& all, bool (*f
     return false;
   });
   const SchemeSummary& best = *learned.front();
-  advice.choice = best.label;
+  std::vector<std::string> equal;
+  for (const SchemeSummary* s : learned) {
+    const bool same = std::all_of(task->lengths.begin(), task->lengths.end(), [&](int64_t length) {
+      return length <= trained || std::fabs(mean(*s, length) - mean(best, length)) < 1e-9;
+    });
+    if (same) equal.push_back(s->label);
+  }
+  const auto is_equal = [&](const SchemeSummary& s) {
+    return std::find(equal.begin(), equal.end(), s.label) != equal.end();
+  };
+  constexpr size_t kNamed = 3;
+  advice.choice = equal.size() <= kNamed ? fmt::format("{}", fmt::join(equal, " or "))
+                                         : fmt::format("{} of {} schemes alike", equal.size(), task->schemes.size());
   // Nobody may reach the longest test: the farthest at which the best still answers half of it.
   int64_t reaches = 0;
   for (int64_t length : task->lengths) {
     if (mean(best, length) >= .5) reaches = length;
   }
-  std::vector<std::string> shares, close;
+  std::vector<std::string> shares, close, worse;
   for (int64_t length : task->lengths) {
     if (length >= trained) shares.push_back(fmt::format("{} at {}", exact_text(best, length), length));
   }
   advice.reasons.push_back(fmt::format("In {}, trained up to {}: exact matches {} ({}).", task->task, trained,
                                        names(shares), seeds_text(best.exact_by_seed.size())));
+  if (equal.size() > 1) {
+    advice.reasons.push_back(fmt::format("The same numbers came from each of: {}.", names(equal)));
+    if (text) {
+      std::vector<const SchemeSummary*> reading;
+      for (const SchemeSummary& s : text->schemes) {
+        if (s.test_scaling == "none" && is_equal(s)) reading.push_back(&s);
+      }
+      const int64_t longest = text->lengths.back();
+      if (const auto order = ranked(reading, longest); !order.empty()) {
+        advice.reasons.push_back(fmt::format("Of these {} has the lowest loss as a language model at {}: {}.",
+                                             order.front()->label, at(*text, longest),
+                                             loss_text(*order.front(), kWindows, longest)));
+      }
+    }
+  }
   if (reaches <= trained) {
     advice.reasons.push_back("Past the trained length it answers less than half: no scheme here is good for it.");
   } else {
     for (const SchemeSummary* s : learned) {
-      if (s == &best) continue;
+      if (is_equal(*s)) continue;
       const Interval apart = exact_difference(*s, best, reaches);
-      if (alike(apart)) close.push_back(fmt::format("{} {}", s->label, interval_text(apart)));
+      if (alike(apart)) {
+        close.push_back(fmt::format("{} {}", s->label, interval_text(apart)));
+      } else {
+        worse.push_back(fmt::format("{} {}", s->label, exact_text(*s, reaches)));
+      }
     }
     if (!close.empty()) {
       advice.reasons.push_back(fmt::format("At {} these runs do not tell apart from it: {}.", reaches, names(close)));
     }
+    if (!worse.empty()) advice.reasons.push_back(fmt::format("Worse at {}: {}.", reaches, names(worse)));
   }
   if (!not_learned.empty()) {
     advice.reasons.push_back(fmt::format("Not learned in range, so nothing is said of: {}.", names(not_learned)));
@@ -253,10 +286,10 @@ std::vector<Advice> recommend(const Summary& text, const std::vector<Summary>& a
   advice.push_back(by_task(
       "Retrieval from far away", all, [](const Summary& s) { return s.task == "recall"; },
       "Needs key-value recall, which these records do not have. A flat loss does not answer it: a scheme that looks "
-      "at near tokens only has a flat loss, too."));
+      "at near tokens only has a flat loss, too.", enough ? &text : nullptr));
   advice.push_back(by_task(
       "An encoder, which sees both sides", all, [](const Summary& s) { return s.settings.encoder; },
-      "Needs an encoder's task (reverse), which these records do not have."));
+      "Needs an encoder's task (reverse), which these records do not have.", nullptr));
   advice.push_back(enough ? stretching(text) : needs_steps("A RoPE model that exists, to be stretched"));
   if (enough && !advice.back().choice.empty()) add_fine_tuning(text, all, advice.back());
   return advice;

@@ -172,7 +172,8 @@ std::string advice_list(const Summary& summary, const std::vector<Summary>& all)
   return html + "</dl>";
 }
 
-std::string task_section(const Summary& task) {
+// `text`: the language model's, for the same colours; may be null.
+std::string task_section(const Summary& task, const Summary* text) {
   Plot plot;
   plot.x_label = fmt::format("length (trained up to {})", task.settings.train_length);
   plot.y_label = "share of exact matches";
@@ -182,6 +183,9 @@ std::string task_section(const Summary& task) {
     Line line;
     line.title = task.schemes[n].label;
     line.colour = int(n);
+    for (size_t m = 0; text && m < text->schemes.size(); ++m) {
+      if (text->schemes[m].name == task.schemes[n].name && text->schemes[m].test_scaling == "none") line.colour = int(m);
+    }
     for (const auto& [length, s] : task.schemes[n].exact) line.points.emplace_back(double(length), s.mean);
     if (!line.points.empty()) plot.lines.push_back(std::move(line));
   }
@@ -200,7 +204,7 @@ std::string tuning_section(const Summary& tuned) {
                                  "</thead><tbody>",
                                  ratio_text(tuned.settings.tuned_length, tuned.settings.train_length), tuned.settings.tuned_steps);
   for (const SchemeSummary& s : tuned.schemes) {
-    html += fmt::format("<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td></tr>", escaped(s.name + " under " + s.test_scaling),
+    html += fmt::format("<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td></tr>", escaped(s.label),
                         loss_text(s, kWindows, tuned.settings.tuned_length), s.seeds.size(), s.diverged);
   }
   return html + "</tbody></table></div>";
@@ -257,8 +261,10 @@ std::string report_html(const std::vector<Record>& records, const std::string& s
   body += summaries.empty() ? "</p><p>There are no records yet.</p>"
                             : " At its end: <a href=\"#advice\">what these numbers advise</a>.</p>";
   const auto texts = std::count_if(summaries.begin(), summaries.end(), [](const Summary& s) { return s.is_text(); });
+  const Summary* first_text = nullptr;
   for (const Summary& summary : summaries) {
     if (!summary.is_text()) continue;
+    if (!first_text) first_text = &summary;
     if (texts > 1) {
       body += fmt::format("<h1>Settings {}</h1><p><code>{}</code></p>", summary.settings.id(),
                           escaped(summary.settings.text()));
@@ -266,7 +272,7 @@ std::string report_html(const std::vector<Record>& records, const std::string& s
     body += text_section(summary, summaries);
   }
   for (const Summary& summary : summaries) {
-    if (summary.is_task()) body += task_section(summary);
+    if (summary.is_task()) body += task_section(summary, first_text);
     if (summary.task == kFineTuning) body += tuning_section(summary);
   }
   body += kCannotShow;

@@ -38,7 +38,11 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
   s.name = first.name;
   s.scheme = first.scheme;
   s.test_scaling = first.test_scaling;
-  s.label = s.test_scaling == "none" ? s.name : s.name + " + " + s.test_scaling + " at test";
+  if (first.task == kFineTuning) {
+    s.label = s.name + " trained on under " + s.test_scaling;
+  } else {
+    s.label = s.test_scaling == "none" ? s.name : s.name + " + " + s.test_scaling + " at test";
+  }
   s.parameters = first.parameters;
   s.position_parameters = first.position_parameters;
   std::map<std::string, std::map<int64_t, std::vector<double>>> losses;

@@ -58,13 +58,21 @@ def complaints(browser, page, pictures=None):
 
 
 def made_pages(locant, records, work):
-    """A report of each file of records, and what `locant show` makes of every scheme."""
+    """A report of each file of records (of all in a folder), and what `locant show` makes of every scheme."""
     def said(*command):
         return subprocess.run([locant, *command], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True).stdout
 
+    # A run of its own, a moment long: tasks that were not learned, an encoder, further training.
+    text = work / "text.txt"
+    text.write_text("in the beginning was a word, and then another came to pass over many days.\n" * 400)
+    said("compare", "--preset", "smoke", "--corpus", text, "--schemes", "rope,alibi,nope,t5", "--steps", "12", "--task-steps", "4",
+         "--seeds", "2", "--tasks", "language_model,fine_tuning,recall,reverse_encoder", "--out", work / "run", "--no-report")
+    files = [work / "run" / "records.jsonl"]
+    for path in map(pathlib.Path, records):
+        files += sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     pages = []
-    for number, file in enumerate(records):
+    for number, file in enumerate(files):
         pages.append(work / f"report-{number}.html")
         said("report", file, "--out", pages[-1])
     names = [json.loads(line)["name"] for line in said("schemes", "--json").splitlines()]

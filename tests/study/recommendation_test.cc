@@ -128,6 +128,26 @@ TEST(Recommendation, RetrievalAsksTheRecallTask) {
   EXPECT_EQ(advice_for(all, "long reading").choice, "alibi") << "tasks do not disturb the losses";
 }
 
+// Many schemes may answer everything: none of them is the choice, but their losses differ.
+TEST(Recommendation, RetrievalNamesAllThatAnswerAlike) {
+  std::vector<Record> records;
+  double far_loss = 2.5;
+  for (const char* name : {"sinusoidal", "nope", "t5", "shaw"}) {
+    records.push_back(record(name, 0, 1.8, far_loss -= .2));
+    records.push_back(answers("recall", name, 0, 1, 1));
+  }
+  records.push_back(record("alibi", 0, 1.8, 1.7));
+  records.push_back(answers("recall", "alibi", 0, 1, .5));
+  const Advice all = advice_for(advised(records), "Retrieval");
+  EXPECT_EQ(all.choice, "4 of 5 schemes alike");
+  for (const char* part : {"each of: sinusoidal, nope, t5, shaw.", "Of these shaw has the lowest loss",
+                           "Worse at 24: alibi 0.500"}) {
+    EXPECT_NE(text_of(all).find(part), std::string::npos) << part << " in " << text_of(all);
+  }
+  records[3].exact_match[24] = records[5].exact_match[24] = .9;
+  EXPECT_EQ(advice_for(advised(records), "Retrieval").choice, "sinusoidal or shaw");
+}
+
 TEST(Recommendation, NothingLearnedNothingAdvised) {
   const auto all = advised({record("alibi", 0, 1.8, 1.7), answers("recall", "alibi", 0, .4, .1)});
   EXPECT_EQ(advice_for(all, "Retrieval").choice, "");
