@@ -190,10 +190,11 @@ std::string task_section(const Summary& task, const Summary* text) {
     if (!line.points.empty()) plot.lines.push_back(std::move(line));
   }
   std::string html = fmt::format("<h2>Task: {}{}</h2>", escaped(task.task), task.settings.encoder ? ", an encoder" : "");
-  html += fmt::format("<p>{} steps of {} strings, answered token by token; {} strings at each length. A run that does not "
+  html += fmt::format("<p>{} steps of {} strings, answered {}; {} strings at each length. A run that does not "
                       "pass the gate at length {} has not learned the task: what it does further out says nothing of "
                       "positions, so it counts as \"not learned\" and in no mean.</p>",
-                      task.settings.steps, task.settings.batch, task.settings.examples, task.settings.train_length);
+                      task.settings.steps, task.settings.batch, task.settings.encoder ? "at every place at once" : "token by token",
+                      task.settings.examples, task.settings.train_length);
   if (!plot.lines.empty()) html += figure(plot, task.task + ": exact matches by length, means of the runs that learned it");
   return html + task_table_html(task);
 }

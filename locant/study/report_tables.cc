@@ -100,9 +100,11 @@ std::string task_table_html(const Summary& task) {
   html += "<th>learned</th><th>not learned</th><th>diverged</th></tr></thead><tbody>";
   for (const SchemeSummary& scheme : task.schemes) {
     html += fmt::format("<tr><th title=\"{}\">{}</th>", escaped(scheme.scheme), escaped(scheme.label));
-    for (int64_t length : task.lengths) {
-      const std::string text = exact_text(scheme, length);
-      html += scheme.exact.empty() ? fmt::format("<td class=\"unsure\">{}</td>", text) : fmt::format("<td>{}</td>", text);
+    if (scheme.exact.empty() && !task.lengths.empty()) {  // the same words at every length
+      html += fmt::format("<td class=\"unsure\" colspan=\"{}\">{}</td>", task.lengths.size(),
+                          exact_text(scheme, task.lengths.front()));
+    } else {
+      for (int64_t length : task.lengths) html += fmt::format("<td>{}</td>", exact_text(scheme, length));
     }
     html += fmt::format("<td>{}</td><td>{}</td><td>{}</td></tr>", scheme.exact_by_seed.size(), scheme.not_learned,
                         scheme.diverged);
