@@ -2,11 +2,15 @@
 // output and gradient comes with the magnitude its tolerance needs (tolerance.h).
 // Rounding changes a result by at most about n eps size, to first order, whatever the order of
 // sums: sums add sizes, products weigh them, and exp turns an absolute error into a relative one.
+// Near the end of float's range errors are absolute: products and powers have a least size.
 #pragma once
 
 #include <cmath>
 
 namespace locant::measure {
+
+// A product below float's normal numbers is rounded to a multiple of 2^-149: half of that is 2^-127 eps.
+inline constexpr double kDenormal = 0x1p-127;
 
 struct Sized {
   double value = 0, size = 0;
@@ -16,8 +20,10 @@ struct Sized {
   Sized(double value, double size) : value(value), size(size) {}
 
   Sized& operator+=(const Sized& y) { return *this = {value + y.value, size + y.size}; }
+  bool is_zero() const { return value == 0 && size == 0; }  // masked, for instance: exactly
   Sized& operator*=(const Sized& y) {
-    return *this = {value * y.value, size * std::fabs(y.value) + std::fabs(value) * y.size};
+    if (is_zero() || y.is_zero()) return *this = {value * y.value, 0};
+    return *this = {value * y.value, size * std::fabs(y.value) + std::fabs(value) * y.size + kDenormal};
   }
   friend Sized operator+(Sized x, const Sized& y) { return x += y; }
   friend Sized operator-(const Sized& x, const Sized& y) {
