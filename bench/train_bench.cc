@@ -41,7 +41,7 @@ double flops_per_token(const ModelConfig& c) {
 
 void run(ModelConfig config, int64_t batch, int threads, double seconds) {
   const std::unique_ptr<Scheme> scheme = make_scheme(config.scheme);
-  scheme->fit(config.length, config.initial_deviation);
+  scheme->fit({config.length, config.initial_deviation});
   config.scheme = specification(*scheme);
   Model model(config);
   ThreadPool pool(threads);

@@ -6,13 +6,16 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 
@@ -27,6 +30,7 @@ namespace locant::cli {
 namespace {
 
 std::atomic<bool> stop_flag{false};
+std::function<std::string()> said_at_end;  // set before the thread that reads it is made
 
 // The signals that ask for an end. No thread that computes may take one: a signal is put on the stack
 // of the thread that takes it, and generated code (oneDNN's) uses the stack pointer for other things.
@@ -40,6 +44,10 @@ sigset_t stop_signals() {
 void wait_for_signals() {
   const sigset_t set = stop_signals();
   for (int number = 0; sigwait(&set, &number) == 0;) {
+    if (said_at_end) {
+      say("{}", said_at_end());
+      _exit(kStopped);
+    }
     if (!stop_flag.exchange(true)) continue;
     std::signal(number, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
@@ -53,6 +61,58 @@ int available_threads() {
   return 1;
 }
 
+// How many letters to change, add or leave out from one word to the other.
+size_t edits(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t corner = row[0]++;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = corner + (a[i] != b[j]);
+      corner = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// The first word must be a command; CLI11 would only say that one is required.
+bool knows_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return true;
+  const std::string word = argv[1];
+  std::string near;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    const std::string& name = command->get_name();
+    if (name == word) return true;
+    if (edits(word, name) <= 2 && (near.empty() || edits(word, name) < edits(word, near))) near = name;
+  }
+  say("locant: there is no command \"{}\"{}; `locant --help` lists the commands\n", word,
+      near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near));
+  return false;
+}
+
+// CLI11 takes an integer past 64 bits for the last one there is.
+void refuse_integers_past_64_bits(CLI::App& app) {
+  const auto fits = [](bool is_signed) {
+    return [is_signed](const std::string& text) {
+      errno = 0;
+      if (is_signed) {
+        std::strtoll(text.c_str(), nullptr, 0);
+      } else {
+        std::strtoull(text.c_str(), nullptr, 0);
+      }
+      return errno != ERANGE ? std::string()
+                             : fmt::format("expected an integer below 2^{}, got {}", is_signed ? 63 : 64, text);
+    };
+  };
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    for (CLI::Option* option : command->get_options()) {
+      const std::string type = option->get_type_name();
+      if (type.rfind("INT", 0) == 0 || type.rfind("UINT", 0) == 0) option->check(fits(type[0] == 'I'));
+    }
+  }
+}
+
 }  // namespace
 
 void catch_signals() {
@@ -64,6 +124,11 @@ void catch_signals() {
     for (int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_DFL);
     std::thread(wait_for_signals).detach();
   });
+}
+
+void end_on_signals(std::function<std::string()> last_words) {
+  said_at_end = std::move(last_words);
+  catch_signals();
 }
 
 bool stop_requested() { return stop_flag.load(std::memory_order_relaxed); }
@@ -102,6 +167,10 @@ int run(int argc, char** argv) {
   add_sample(app, action);
   add_report(app, action);
   add_bench(app, action);
+  refuse_integers_past_64_bits(app);
+  if (!knows_command(app, argc, argv)) return kBadInput;
+  // A file that may not grow is then an error with a message, as a full disk is, and leaves no piece behind.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

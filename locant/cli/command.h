@@ -32,6 +32,9 @@ std::unique_ptr<Executor> make_executor(int64_t threads);
 // To be called before any other thread is made: they inherit that they take no signal.
 void catch_signals();
 bool stop_requested();
+// For work that keeps nothing: the first signal already ends the process with kStopped, whatever is at work;
+// `last_words` is said then. Called from another thread.
+void end_on_signals(std::function<std::string()> last_words);
 
 // "AMD EPYC 9R14", from the system; "unknown" where it does not say.
 std::string machine_name();

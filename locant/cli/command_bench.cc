@@ -1,13 +1,17 @@
 // locant bench: the speed of attention calls, and whether they are right.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <new>
+#include <stdexcept>
 
 #include "locant/base/check.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/say.h"
+#include "locant/measure/arrays.h"
 #include "locant/measure/goals.h"
 #include "locant/measure/measure.h"
 #include "locant/measure/oracle.h"
@@ -46,6 +50,36 @@ std::vector<Wish> wishes_of(const std::vector<std::string>& arguments) {
     }
   }
   return wishes;
+}
+
+// Cases that are through; read by the thread that takes a signal.
+std::atomic<size_t> cases_done{0};
+
+std::string bytes_text(double bytes) {
+  for (const char* unit : {"bytes", "kB", "MB", "GB"}) {
+    if (bytes < 1000) return fmt::format("{:.3g} {}", bytes, unit);
+    bytes /= 1000;
+  }
+  return fmt::format("{:.4g} TB", bytes);
+}
+
+// Does a case, unless the memory for it is not there: that is said, and the next case goes on.
+template <class Work>
+bool with_memory(const Case& c, double bytes, const Work& work) {
+  const double free = measure::free_memory();
+  std::string have = bytes_text(free) + " are free";
+  if (bytes <= free) {
+    try {
+      work();
+      return true;
+    } catch (const std::bad_alloc&) {
+      have = "the system gave less";
+    } catch (const std::length_error&) {
+      have = "the system gave less";
+    }
+  }
+  say("locant: case \"{}\" needs at least {}, {}: left out\n", c.text(), bytes_text(bytes), have);
+  return false;
 }
 
 // --- speed ----------------------------------------------------------------------------------------
@@ -88,13 +122,19 @@ int measure_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
                "peak %", "extra MB", "vs plain");
   }
   size_t goals = 0, reached = 0;
+  bool all = true;
   for (const Wish& wish : wishes) {
-    if (stop_requested()) return kStopped;
     measure::Settings settings;
     settings.rounds = static_cast<int>(args.rounds);
     settings.plain = !args.no_plain;
     settings.beside = measure::beside(wish);
-    const measure::Result result = measure::measure(wish.wanted, settings);
+    double bytes = measure::bytes_needed(wish.wanted);
+    for (const Case& other : settings.beside) bytes += measure::bytes_needed(other);
+    measure::Result result;
+    if (!with_memory(wish.wanted, bytes, [&] { result = measure::measure(wish.wanted, settings); })) {
+      all = false;
+      continue;
+    }
     for (const measure::Verdict& verdict : measure::judge(wish, result)) ++goals, reached += verdict.reached;
     if (args.json) {
       fmt::print("{}\n", json_of(wish, result));
@@ -102,9 +142,10 @@ int measure_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
       print_result(wish, result, width);
     }
     std::fflush(stdout);
+    ++cases_done;
   }
   if (goals && !args.json) fmt::print("{} of {} goals reached\n", reached, goals);
-  return kDone;
+  return all ? kDone : kFailed;
 }
 
 // --- correctness ----------------------------------------------------------------------------------
@@ -112,13 +153,16 @@ int measure_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
 int check_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
   bool right = true;
   for (const Wish& wish : wishes) {
-    if (stop_requested()) return kStopped;
     const Case& c = wish.wanted;
     if (measure::check_cost(c) > kMuchOracle) {
       say("locant: the oracle takes about {:.0f} minutes for \"{}\"; a shorter length tells as much\n",
           std::ceil(measure::check_cost(c) / kMuchOracle), c.text());
     }
-    const std::vector<measure::Difference> differences = measure::check(c);
+    std::vector<measure::Difference> differences;
+    if (!with_memory(c, measure::bytes_needed(c, true), [&] { differences = measure::check(c); })) {
+      right = false;
+      continue;
+    }
     const auto worst = std::max_element(differences.begin(), differences.end(),
                                         [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
     const bool fits = worst->ratio <= 1;
@@ -142,13 +186,16 @@ int check_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
       }
     }
     std::fflush(stdout);
+    ++cases_done;
   }
   return right ? kDone : kFailed;
 }
 
 int bench_action(const BenchArguments& args) {
   const std::vector<Wish> wishes = wishes_of(args.cases);  // whatever is wrong is said before the work
-  catch_signals();
+  end_on_signals([count = wishes.size()] {
+    return fmt::format("Stopped. {} of {} cases are done.\n", cases_done.load(), count);
+  });
   return args.check ? check_all(wishes, args) : measure_all(wishes, args);
 }
 
@@ -160,7 +207,8 @@ void add_bench(CLI::App& app, Action& action) {
       "bench", "Measure attention calls as shares of this machine's peak, or check them against the oracle.");
   command->add_option("case", args->cases, "Cases, each in quotes; or files of them, FILE or @FILE");
   command->add_flag("--check", args->check,
-                    "Do not measure: compare each case with the scalar twin in double; exit code 1 when one is wrong");
+                    "Do not measure: compare each case with the scalar twin in double; exit code 1 when one is wrong "
+                    "or left out for want of memory");
   command->add_option("--rounds", args->rounds, "Measurements of each case; the median counts")
       ->check(CLI::Range(1, 100000))->capture_default_str();
   command->add_flag("--no-plain", args->no_plain, "Leave the plain case of the same shape out");

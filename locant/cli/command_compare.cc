@@ -5,10 +5,10 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <sstream>
 
 #include "locant/base/check.h"
 #include "locant/base/utf8.h"
+#include "locant/cli/asked.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/preset.h"
@@ -29,54 +29,12 @@ namespace {
 namespace fs = std::filesystem;
 using study::Record;
 
-// What was asked, beside what a resumed comparison repeats.
-struct CompareArguments : Asked {
+// What is asked, beside what a resumed comparison repeats.
+struct CompareArguments : AskedWords {
   std::string out = "locant-compare";
   int64_t threads = 0;
   bool resume = false, json = false, no_report = false;
 };
-
-// "0,1,2" or "3" = seeds 0, 1, 2. A single number is a count.
-std::vector<uint64_t> parse_seeds(const std::string& text) {
-  std::vector<uint64_t> numbers;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string piece = text.substr(begin, end - begin);
-    if (piece.empty() || piece.size() > 9 || piece.find_first_not_of("0123456789") != std::string::npos) {
-      fail("compare", "--seeds takes a count as in 3, or seeds as in 4,5,6; got \"", text, "\"");
-    }
-    numbers.push_back(std::stoull(piece));
-    begin = end + 1;
-  }
-  if (numbers.size() > 1) return numbers;
-  if (numbers[0] < 1 || numbers[0] > 1000) {
-    fail("compare", "--seeds must be a count from 1 to 1000, got ", text);
-  }
-  std::vector<uint64_t> seeds;
-  for (uint64_t seed = 0; seed < numbers[0]; ++seed) seeds.push_back(seed);
-  return seeds;
-}
-
-std::vector<std::string> parse_schemes(const std::string& text, const Preset& preset) {
-  if (text.empty()) return preset.schemes;
-  if (text == "all") return scheme_names();
-  std::vector<std::string> list = split_specifications(text);
-  if (list.empty()) fail("compare", "--schemes is empty; there are: all, or ", join(scheme_names()));
-  return list;
-}
-
-std::vector<std::string> parse_tasks(const std::string& text, const Preset& preset) {
-  if (text.empty()) return preset.tasks;
-  std::vector<std::string> list;
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) {
-    if (word != study::kLanguageModel && word != study::kFineTuning) task_named(word);
-    if (std::count(list.begin(), list.end(), word)) fail("compare", "--tasks names ", word, " twice");
-    list.push_back(word);
-  }
-  return list;
-}
 
 // Prints the table row by row as schemes finish, and the bar in between.
 class Printer final : public study::Watcher {
@@ -218,65 +176,106 @@ void print_claims(const std::vector<Record>& records) {
   }
 }
 
-int compare_action(CompareArguments args) {
-  if (args.resume) static_cast<Asked&>(args) = load_asked(args.out);
-  const Preset preset = preset_named(args.preset);
-  study::ComparisonOptions options;
-  options.tasks = parse_tasks(args.tasks, preset);
-  const bool text = std::count(options.tasks.begin(), options.tasks.end(), study::kLanguageModel) > 0;
-  if (text && args.corpus.empty()) {
-    fail("compare", "--corpus PATH is needed (but for tasks alone): a UTF-8 text file or a folder of them "
-         "(`./run compare` brings a default text)");
+// Of equal keys the first.
+void add_records(const std::vector<Record>& from, std::vector<Record>& to) {
+  for (const Record& record : from) {
+    const auto equal = [&](const Record& other) { return other.key() == record.key(); };
+    if (std::none_of(to.begin(), to.end(), equal)) to.push_back(record);
   }
-  // What --resume needs is kept as JSON.
-  if (!args.corpus.empty() &&
-      first_invalid_utf8(fs::absolute(args.corpus).string()) != std::string_view::npos) {
-    fail("compare", "the path of --corpus must be UTF-8: --resume could not name it; give it another name");
-  }
-  options.effort = preset.effort;
-  if (args.task_steps) options.effort.steps = args.task_steps;
-  options.schemes = parse_schemes(args.schemes, preset);
-  options.seeds = args.seeds.empty() ? preset.seeds : parse_seeds(args.seeds);
-  options.settings = preset.settings;
-  if (args.length) scale_to_length(options.settings, args.length);
-  if (args.steps) set_steps(options.settings, args.steps);
-  options.out = args.out;
-  options.machine = machine_name();
+}
 
+bool has_text(const Asked& asked) {
+  return std::count(asked.tasks.begin(), asked.tasks.end(), study::kLanguageModel) > 0;
+}
+
+// What is to be run; it is checked whole before the first step.
+std::vector<Asked> requests(const CompareArguments& args) {
+  std::vector<Asked> list;
+  if (args.resume) {
+    list = load_asked(args.out);
+    if (list.empty()) {
+      fail("compare", "--resume: there is no comparison in ", args.out, " (", asked_path(args.out), " is missing)");
+    }
+  } else {
+    list = {asked_from(args)};
+  }
+  for (const Asked& asked : list) {
+    if (has_text(asked) && asked.corpus.empty()) {
+      fail("compare", "--corpus PATH is needed (but for tasks alone): a UTF-8 text file or a folder of them "
+           "(`./run compare` brings a default text)");
+    }
+    // What --resume needs is kept as JSON.
+    if (first_invalid_utf8(asked.corpus) != std::string_view::npos) {
+      fail("compare", "the path of --corpus must be UTF-8: --resume could not name it; give it another name");
+    }
+  }
+  return list;
+}
+
+// Under the tables: what holds for all of them.
+void print_end(const std::vector<Record>& records, bool several_seeds) {
+  const auto repeats = [](const Record& record) { return !record.repeated_rows.empty(); };
+  if (std::any_of(records.begin(), records.end(), repeats)) {
+    fmt::print("* the table has no rows there; its last row was repeated\n");
+  }
+  if (several_seeds) {
+    fmt::print("\nMeans over seeds:\n");
+    for (const study::Summary& summary : study::summarize(records)) {
+      if (!summary.lengths.empty()) fmt::print("{}", study::table(summary));
+    }
+    print_task_means(records);
+  }
+  print_claims(records);
+}
+
+int compare_action(const CompareArguments& args) {
+  const std::vector<Asked> list = requests(args);
   catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
-  const Corpus corpus = text ? load_corpus(args.corpus) : Corpus();
-  study::plan(options, corpus);  // what is wrong is said before the clock speed is measured
-  options.peak_gflops = simd::measure_fma_peak(simd::chosen());
+  std::map<std::string, Corpus> corpora{{"", Corpus()}};
+  const auto corpus_of = [&](const Asked& asked) -> const Corpus& {
+    const std::string path = has_text(asked) ? asked.corpus : "";
+    if (!corpora.count(path)) corpora[path] = load_corpus(path);
+    return corpora[path];
+  };
+  for (const Asked& asked : list) study::plan(options_of(asked, args.out), corpus_of(asked));
+  const auto can_run = [&](const Asked& asked) {
+    try {
+      study::plan(options_of(asked, args.out), corpus_of(asked));
+      return true;
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+  };
+  const double peak = simd::measure_fma_peak(simd::chosen());
 
-  Printer printer(options, args.json, [&] { save_asked(args.out, args); });
   const auto begin = std::chrono::steady_clock::now();
-  const study::ComparisonResult result = study::compare(options, corpus, *executor, printer);
+  std::vector<Record> records;
+  bool finished = true, several_seeds = false;
+  for (size_t n = 0; n < list.size() && finished; ++n) {
+    const Asked& asked = list[n];
+    if (list.size() > 1) say("Request {} of {} made in {}\n", n + 1, list.size(), args.out);
+    study::ComparisonOptions options = options_of(asked, args.out);
+    options.machine = machine_name();
+    options.peak_gflops = peak;
+    several_seeds |= options.seeds.size() > 1;
+    Printer printer(options, args.json, [&] {
+      if (!args.resume) save_asked(args.out, with(load_asked(args.out), asked, can_run));
+    });
+    const study::ComparisonResult result = study::compare(options, corpus_of(asked), *executor, printer);
+    add_records(result.records, records);
+    finished = result.finished;
+  }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
-  if (!args.json && result.finished) {
-    for (const Record& record : result.records) {
-      if (record.repeated_rows.empty()) continue;
-      fmt::print("* the table has no rows there; its last row was repeated\n");
-      break;
-    }
-    if (options.seeds.size() > 1) {
-      fmt::print("\nMeans over {} seeds:\n", options.seeds.size());
-      for (const study::Summary& summary : study::summarize(result.records)) {
-        if (!summary.lengths.empty()) fmt::print("{}", study::table(summary));
-      }
-      print_task_means(result.records);
-    }
-    print_claims(result.records);
+  if (!args.json && finished) print_end(records, several_seeds);
+  const std::string path = study::records_path(args.out), report = args.out + "/report.html";
+  if (!args.no_report && !records.empty()) {
+    // Of all that is in the folder, asked for now or before.
+    study::write_report(report, study::read_records(path).records, "records.jsonl");
+    say("\nReport: {}\nRecords: {}\n", fs::absolute(report).string(), fs::absolute(path).string());
   }
-  std::fflush(stdout);
-  const std::string report = args.out + "/report.html";
-  if (!args.no_report && !result.records.empty()) {
-    study::write_report(report, result.records, "records.jsonl");
-    say("\nReport: {}\nRecords: {}\n", fs::absolute(report).string(),
-               fs::absolute(study::records_path(args.out)).string());
-  }
-  if (!result.finished) {
+  if (!finished) {
     say("Stopped. Everything finished is kept; go on with: locant compare --resume --out {}\n", args.out);
     return kStopped;
   }
@@ -304,7 +303,7 @@ void add_compare(CLI::App& app, Action& action) {
   command->add_option("--seeds", args->seeds, "How many (3), or which (4,5,6)");
   command->add_option("--threads", args->threads, "Threads, 0 = all; results do not depend on it");
   command->add_option("--out", args->out, "Folder for records, weights and report")->capture_default_str();
-  CLI::Option* resume = command->add_flag("--resume", args->resume, "Go on with the comparison in --out, with the options it began with");
+  CLI::Option* resume = command->add_flag("--resume", args->resume, "Go on with everything asked for in --out so far");
   for (const char* name : {"--schemes", "--corpus", "--preset", "--length", "--steps", "--seeds", "--tasks",
                            "--task-steps"}) {
     resume->excludes(command->get_option(name));
@@ -313,7 +312,8 @@ void add_compare(CLI::App& app, Action& action) {
   command->add_flag("--no-report", args->no_report, "Do not write report.html");
   command->footer("Examples:\n  locant compare --corpus book.txt\n"
                   "  locant compare --corpus texts/ --schemes alibi,rope,nope --steps 300 --seeds 3\n"
-                  "A comparison that was stopped continues when the same command is given again.");
+                  "A comparison that was stopped continues when the same command is given again, or with --resume. What is\n"
+                  "asked in the same --out later is added to it: other schemes, seeds or tasks, under the same settings.");
   command->callback([args, command, &action] {
     for (const char* name : {"--length", "--steps"}) {
       if (command->count(name) && (name == std::string("--length") ? args->length : args->steps) < 1) {

@@ -8,8 +8,8 @@
 #include "locant/cli/command.h"
 #include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
+#include "locant/cli/test_options.h"
 #include "locant/data/corpus.h"
-#include "locant/position/registry.h"
 #include "locant/study/json.h"
 #include "locant/study/protocol.h"
 #include "locant/study/summary.h"
@@ -27,6 +27,7 @@ struct EvalArguments {
 int eval_action(const EvalArguments& args) {
   if (!std::filesystem::exists(args.model)) fail("eval", args.model, ": there is no such file");
   const Model model = load_model(args.model);
+  check_test_scheme("eval", model, args.scheme);
   // Read with the model's own bytes: one it never saw is an error that names it.
   CorpusOptions corpus_options;
   corpus_options.vocabulary = model.config().bytes;
@@ -39,7 +40,6 @@ int eval_action(const EvalArguments& args) {
   require_length(corpus, length);
   const auto text = args.part == "train" ? corpus.train() : args.part == "validation" ? corpus.validation() : corpus.test();
   const std::string name = parse_specification(model.config().scheme).name;
-  if (!args.scheme.empty()) make_scheme(args.scheme);  // a wrong text is said before the work
 
   study::Record record;
   record.name = name;
@@ -96,8 +96,7 @@ void add_eval(CLI::App& app, Action& action) {
       "eval", "Test a saved model at 1 to 16 times its training length, in the three ways of the protocol.");
   command->add_option("model", args->model, "A file that `locant train` or `locant compare` saved")->required();
   command->add_option("--corpus", args->corpus, "The text it was trained on")->required();
-  command->add_option("--scheme", args->scheme,
-                      "Read with other options, as in rope(scaling=linear,factor=4,original=64)");
+  command->add_option("--scheme", args->scheme, kTestSchemeHelp);
   command->add_option("--part", args->part, "Part of the text")
       ->check(CLI::IsMember({"train", "validation", "test"}))->capture_default_str();
   command->add_option("--threads", args->threads, "0 = all; results do not depend on it")->capture_default_str();

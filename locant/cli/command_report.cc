@@ -153,7 +153,6 @@ int report_action(const ReportArguments& args) {
       for (const std::string& reason : advice.reasons) fmt::print("     {}\n", reason);
     }
   }
-  std::fflush(stdout);  // before words on standard error: both may go to one file
   study::write_report(args.out, records, join(args.records));
   say("Report: {}\n", std::filesystem::absolute(args.out).string());
   if (!args.svg.empty()) {

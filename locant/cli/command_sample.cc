@@ -7,6 +7,7 @@
 #include "locant/base/check.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
+#include "locant/cli/test_options.h"
 #include "locant/study/json.h"
 #include "locant/train/generate.h"
 
@@ -45,14 +46,16 @@ int sample_action(const SampleArguments& args) {
   if (args.length < 1 || args.length > 1 << 20) fail("sample", "--length must be 1 to 1048576 bytes, got ", args.length);
   args.sampling.check();
   const Model model = load_model(args.model);
+  check_test_scheme("sample", model, args.scheme);
   std::vector<int32_t> tokens = tokens_of(args.prompt, model, args.model);
   catch_signals();
+  if (!args.json) fmt::print("{}", args.prompt);
+  std::fflush(stdout);
   const auto capacity = static_cast<int64_t>(tokens.size()) + args.length;
   Generator generator(model, 1, capacity, {.reading = {.scheme = args.scheme, .repeat_last_row = true},
                                            .cached = !args.recompute});
   Random random(args.seed, stream_of("sample"));
   std::string text;
-  if (!args.json) fmt::print("{}", args.prompt);
   for (int64_t n = 0; n < args.length && !stop_requested(); ++n) {
     const int32_t token = choose(generator.read(tokens), args.sampling, random);
     tokens.assign(1, token);
@@ -64,7 +67,7 @@ int sample_action(const SampleArguments& args) {
   }
   if (args.json) {
     study::JsonObject json;
-    json.text("prompt", args.prompt).text("text", text).integer("seed", static_cast<int64_t>(args.seed));
+    json.text("prompt", args.prompt).text("text", text).raw("seed", std::to_string(args.seed));
     fmt::print("{}\n", json.str());
   } else {
     fmt::print("\n");
@@ -86,7 +89,7 @@ void add_sample(CLI::App& app, Action& action) {
   command->add_option("--top-k", args->sampling.top_k, "Only the k likeliest bytes, 0 = all")->capture_default_str();
   command->add_option("--seed", args->seed, "The same seed writes the same text")
       ->check(CLI::NonNegativeNumber)->capture_default_str();
-  command->add_option("--scheme", args->scheme, "Read with other options, as in rope(scaling=ntk,factor=4)");
+  command->add_option("--scheme", args->scheme, kTestSchemeHelp);
   command->add_flag("--recompute", args->recompute, "Read everything again for every byte, without a cache: the same text, slower");
   command->add_flag("--json", args->json, "Print a line of JSON");
   command->footer("Example: locant sample rope.safetensors --prompt 'In the beginning ' --temperature 0.8");

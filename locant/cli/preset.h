@@ -1,4 +1,4 @@
-// Sizes of a comparison that have names, and what was asked of one, kept in its folder for --resume.
+// Sizes of a comparison that have names.
 #pragma once
 
 #include <string>
@@ -26,15 +26,6 @@ void scale_to_length(study::Settings& settings, int64_t length);
 
 // Steps, and the warm-up that goes with them.
 void set_steps(study::Settings& settings, int64_t steps);
-
-// The options that decide the numbers, as given.
-struct Asked {
-  std::string schemes, corpus, preset = "quick", seeds, tasks;
-  int64_t length = 0, steps = 0, task_steps = 0;
-};
-// OUT/asked.json. load_asked throws std::invalid_argument when there is none or it is broken.
-void save_asked(const std::string& out, const Asked& asked);
-Asked load_asked(const std::string& out);
 
 std::string join(const std::vector<std::string>& words);  // "a, b, c"
 

@@ -1,4 +1,5 @@
-// Words for a person, on standard error. A closed or full standard error is no reason to fail.
+// Words for a person, on standard error, behind what was printed before: both may go to one file. A closed
+// or full standard error is no reason to fail.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@ namespace locant::cli {
 
 template <class... Args>
 void say(fmt::format_string<Args...> text, Args&&... args) {
+  std::fflush(stdout);
   std::fputs(fmt::format(text, std::forward<Args>(args)...).c_str(), stderr);
 }
 

@@ -235,6 +235,18 @@ class DecodeCall final : public Runnable {
 
 }  // namespace
 
+double bytes_needed(const Case& c, bool check) {
+  const double b = double(c.b), queries = b * double(c.h) * double(c.q), keys = b * double(c.g) * double(c.k);
+  const double d = double(c.d), v = double(c.v);
+  double numbers = queries * (d + v) + keys * (d + v);    // q, out; k, v
+  if (c.backward) numbers += queries * (d + v) + keys * (d + v);  // their gradients
+  const double element = c.bf16 ? sizeof(Bf16) : sizeof(float);
+  double bytes = numbers * element + queries * sizeof(float);  // and lse
+  if (c.decode) bytes += 2 * keys * (d + v) * element;         // the cache, and what measures reading as much
+  if (check) bytes += (numbers + queries) * sizeof(Sized);
+  return bytes;
+}
+
 std::unique_ptr<Runnable> make_runnable(const Case& c) {
   if (c.decode && c.bf16) return std::make_unique<DecodeCall<Bf16>>(c);
   if (c.decode) return std::make_unique<DecodeCall<float>>(c);

@@ -93,6 +93,10 @@ class Runnable {
   virtual std::vector<double> out() const = 0;  // of the last run
   virtual std::vector<double> lse() const = 0;
 };
+// Bytes that a case takes at least: its arguments and results (decode: and the cache), and with `check` the
+// same once more as the oracle keeps them. A double: sizes may be absurd.
+double bytes_needed(const Case& c, bool check = false);
+
 std::unique_ptr<Runnable> make_runnable(const Case& c);
 
 // f(name, array of each) for every array that the case writes.

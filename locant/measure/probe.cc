@@ -4,8 +4,13 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
+
+#if defined(__unix__)
+#include <sys/resource.h>
+#endif
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -16,14 +21,29 @@
 namespace locant::measure {
 namespace {
 
-// A field of /proc/self/status in bytes, "VmRSS" now and "VmHWM" at most; 0 when it is not there.
-size_t status_bytes(const std::string& field) {
-  std::ifstream in("/proc/self/status");
+// A field "NAME: N kB" of such a file, in bytes; 0 when it is not there.
+size_t field_bytes(const char* path, const std::string& field) {
+  std::ifstream in(path);
   std::string line;
   while (std::getline(in, line)) {
     if (line.rfind(field + ":", 0) == 0) return std::stoull(line.substr(field.size() + 1)) * 1024;
   }
   return 0;
+}
+
+// Of this process: "VmRSS" now and "VmHWM" at most.
+size_t status_bytes(const std::string& field) { return field_bytes("/proc/self/status", field); }
+
+// What the limit of the control group leaves; what only caches files can be given back.
+double group_memory() {
+  double most = 0, taken = 0;
+  std::ifstream limit("/sys/fs/cgroup/memory.max"), statistics("/sys/fs/cgroup/memory.stat");
+  if (!(limit >> most)) return std::numeric_limits<double>::infinity();  // no such file, or "max"
+  std::string name;
+  for (double bytes = 0; statistics >> name >> bytes;) {
+    if (name == "anon") taken = bytes;
+  }
+  return most - taken;
 }
 
 }  // namespace
@@ -38,6 +58,20 @@ double seconds(Clock clock) {
 #endif
   (void)clock;
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double free_memory() {
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  const size_t available = field_bytes("/proc/meminfo", "MemAvailable");
+  double free = available ? double(available) + double(field_bytes("/proc/meminfo", "SwapFree")) : kAny;
+  free = std::min(free, group_memory());
+#if defined(RLIMIT_AS)
+  rlimit own{};
+  if (getrlimit(RLIMIT_AS, &own) == 0 && own.rlim_cur != RLIM_INFINITY) {
+    free = std::min(free, double(own.rlim_cur) - double(status_bytes("VmSize")));
+  }
+#endif
+  return std::max(free, 0.0);
 }
 
 double fma_peak(Executor& executor, double seconds, bool bf16) {

@@ -19,6 +19,10 @@ double seconds(Clock clock);
 // product of bf16 numbers, or where it has none, of f32.
 double fma_peak(Executor& executor, double seconds = 0.02, bool bf16 = false);
 
+// Bytes that this process can still take: of the machine, its control group and its own limit. Infinity
+// where the system does not tell.
+double free_memory();
+
 // How fast this machine reads memory, in GB/s of all threads of an executor together: the best of
 // some passes over as many bytes as are asked for, in ascending order. kOwn: one thread only.
 class ReadProbe {

@@ -131,9 +131,13 @@ void Deberta::check() const {
   index();  // throws where the buckets are impossible
 }
 
-void Deberta::fit(int64_t train_length, double) {
-  max_positions = std::clamp<int64_t>(train_length, 4, kMaxDistance);
-  buckets = std::max<int64_t>(4, max_positions / 4 * 2);
+void Deberta::fit(const Fitting& to) {
+  if (to.free("max_positions")) {
+    max_positions = std::clamp<int64_t>(to.train_length, 4, kMaxDistance);
+    // Buckets that were asked for need their room.
+    if (!to.free("buckets")) max_positions = std::max(max_positions, buckets / 2 + 2);
+  }
+  if (to.free("buckets")) buckets = std::max<int64_t>(4, max_positions / 4 * 2);
 }
 
 IndexMap Deberta::index() const {

@@ -26,7 +26,7 @@ class Deberta final : public Scheme {
   void check() const override;
   // v1: max_positions = L. v2: max_positions = L and half as many buckets, the published
   // proportion. Either way the rows at the ends are reached in training.
-  void fit(int64_t train_length, double embedding_deviation) override;
+  void fit(const Fitting& to) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
   void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
                       ParameterGradients& gradients) const override;

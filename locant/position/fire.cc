@@ -296,8 +296,8 @@ void Fire::options(OptionVisitor& visit) {
 void Fire::check(const Call& call) const { check_heads(name(), call); }
 
 // The paper trains at 2048 with L = 512.
-void Fire::fit(int64_t train_length, double) {
-  length = std::max<double>(1, static_cast<double>(train_length) / 4);
+void Fire::fit(const Fitting& to) {
+  if (to.free("length")) length = std::max<double>(1, static_cast<double>(to.train_length) / 4);
 }
 
 // 1. nothing  2. nothing

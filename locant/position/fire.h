@@ -18,7 +18,7 @@ class Fire final : public Scheme {
   Description describe() const override;
   void options(OptionVisitor& visit) override;
   void check(const Call& call) const override;
-  void fit(int64_t train_length, double embedding_deviation) override;
+  void fit(const Fitting& to) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
   void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
                       ParameterGradients& gradients) const override;

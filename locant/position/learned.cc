@@ -33,7 +33,9 @@ void Learned::check() const {
   }
 }
 
-void Learned::fit(int64_t train_length, double) { rows = first_row + train_length; }
+void Learned::fit(const Fitting& to) {
+  if (to.free("rows")) rows = first_row + to.train_length;
+}
 
 int64_t Learned::row_of(int64_t position) const {
   const int64_t end = table_length();

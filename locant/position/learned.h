@@ -16,7 +16,7 @@ class Learned final : public Scheme {
   Description describe() const override;
   void options(OptionVisitor& visit) override;
   void check() const override;
-  void fit(int64_t train_length, double embedding_deviation) override;
+  void fit(const Fitting& to) override;
   int64_t table_length() const override { return rows - first_row; }
   bool repeats_last_row() const override { return beyond == Beyond::kRepeat; }
   bool embeds() const override { return true; }

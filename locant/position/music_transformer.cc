@@ -41,8 +41,8 @@ void MusicTransformer::check(const Call& call) const {
   check.done();
 }
 
-void MusicTransformer::fit(int64_t train_length, double) {
-  rows = std::clamp<int64_t>(train_length, 1, kMaxDistance);
+void MusicTransformer::fit(const Fitting& to) {
+  if (to.free("rows")) rows = std::clamp<int64_t>(to.train_length, 1, kMaxDistance);
 }
 
 // 1. nothing  2. nothing

@@ -19,7 +19,7 @@ class MusicTransformer final : public Scheme {
   // Throws std::invalid_argument for a call without a causal mask.
   void check(const Call& call) const override;
   // One row for each distance in training.
-  void fit(int64_t train_length, double embedding_deviation) override;
+  void fit(const Fitting& to) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
   void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
                       ParameterGradients& gradients) const override;

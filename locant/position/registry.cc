@@ -61,6 +61,18 @@ const Entry* find(std::string_view name) {
   return nullptr;
 }
 
+// With the options that are named, not yet checked against each other.
+std::unique_ptr<Scheme> unchecked(const ParsedSpecification& parsed) {
+  auto scheme = make_default_scheme(parsed.name);
+  if (!scheme) {
+    std::string known;
+    for (const Entry& entry : entries()) known += (known.empty() ? "" : ", ") + entry.name;
+    fail("scheme", "there is no scheme '", parsed.name, "'; there are: ", known);
+  }
+  set_options(*scheme, parsed.options);
+  return scheme;
+}
+
 }  // namespace
 
 void register_scheme(std::string name, SchemeFactory factory) {
@@ -87,15 +99,19 @@ std::unique_ptr<Scheme> make_default_scheme(std::string_view name) {
 }
 
 std::unique_ptr<Scheme> make_scheme(std::string_view specification) {
-  const ParsedSpecification parsed = parse_specification(specification);
-  auto scheme = make_default_scheme(parsed.name);
-  if (!scheme) {
-    std::string known;
-    for (const Entry& entry : entries()) known += (known.empty() ? "" : ", ") + entry.name;
-    fail("scheme", "there is no scheme '", parsed.name, "'; there are: ", known);
-  }
-  set_options(*scheme, parsed.options);
+  auto scheme = unchecked(parse_specification(specification));
   scheme->check();
+  return scheme;
+}
+
+std::unique_ptr<Scheme> make_fitted_scheme(std::string_view specification, int64_t train_length,
+                                           double embedding_deviation) {
+  const ParsedSpecification parsed = parse_specification(specification);
+  auto scheme = unchecked(parsed);
+  Fitting to{train_length, embedding_deviation};
+  for (const auto& [option, value] : parsed.options) to.given.push_back(option);
+  scheme->fit(to);
+  set_options(*scheme, parsed.options);  // a scheme from outside may fit all it has
   return scheme;
 }
 

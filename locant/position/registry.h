@@ -28,6 +28,11 @@ std::vector<std::string> scheme_names();
 // std::invalid_argument, which says what exists.
 std::unique_ptr<Scheme> make_scheme(std::string_view specification);
 
+// The same, with the options that are not named fitted to those that are and to a training length; not
+// checked against each other yet (Scheme::check).
+std::unique_ptr<Scheme> make_fitted_scheme(std::string_view specification, int64_t train_length,
+                                           double embedding_deviation);
+
 // A scheme with its default options; null if there is none of that name.
 std::unique_ptr<Scheme> make_default_scheme(std::string_view name);
 

@@ -29,8 +29,8 @@ void ScalarTable::options(OptionVisitor& visit) {
   visit.word("layers", layers, kSharingWords, "one table for all layers, or one each");
 }
 
-void ScalarTable::fit(int64_t train_length, double) {
-  clip = std::clamp<int64_t>(train_length - 1, 0, kMaxDistance);
+void ScalarTable::fit(const Fitting& to) {
+  if (to.free("clip")) clip = std::clamp<int64_t>(to.train_length - 1, 0, kMaxDistance);
 }
 
 // 1. nothing  2. nothing

@@ -15,7 +15,7 @@ class ScalarTable final : public Scheme {
   Description describe() const override;
   void options(OptionVisitor& visit) override;
   // clip = train_length - 1: one number for each distance in training.
-  void fit(int64_t train_length, double embedding_deviation) override;
+  void fit(const Fitting& to) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
   void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
                       ParameterGradients& gradients) const override;

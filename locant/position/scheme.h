@@ -9,6 +9,7 @@
 // Everything here is double precision and scalar: it runs once per call, not per pair of tokens.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -97,6 +98,16 @@ struct Variant {
   std::string specification;  // of the scheme to evaluate with
 };
 
+// What options are fitted to.
+struct Fitting {
+  int64_t train_length = 0;
+  double embedding_deviation = 0;  // of the token embeddings' initial numbers
+  std::vector<std::string> given{};  // options that a person named: they stay, the others fit them
+  bool free(std::string_view option) const {
+    return std::find(given.begin(), given.end(), option) == given.end();
+  }
+};
+
 class Scheme {
  public:
   virtual ~Scheme() = default;
@@ -109,11 +120,9 @@ class Scheme {
   // Refuses a call or model that the scheme cannot serve (no causal mask, odd rotary width, ...).
   // Called by lower(); throws std::invalid_argument.
   virtual void check(const Call& call) const { (void)call; }
-  // Sets the options that depend on the training length, as a comparison trains them (T5: maximum
-  // distance L/2, ...). embedding_deviation: of the token embeddings' initial numbers.
-  virtual void fit(int64_t train_length, double embedding_deviation) {
-    (void)train_length, (void)embedding_deviation;
-  }
+  // Sets the free options that depend on the training length, as a comparison trains them (T5: maximum
+  // distance L/2, ...).
+  virtual void fit(const Fitting& to) { (void)to; }
   // Largest position + 1 that the scheme has rows for, -1 if it has no end. Beyond it embed() throws
   // (an evaluation may repeat the last row instead, and says so).
   virtual int64_t table_length() const { return -1; }

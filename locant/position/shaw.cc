@@ -54,11 +54,11 @@ void Shaw::check(const Call& call) const {
   check.done();
 }
 
-void Shaw::fit(int64_t train_length, double) {
-  const int64_t most = std::max<int64_t>(train_length - 1, 0);
-  k = std::min(k, most);
-  left = std::min(left, most);
-  right = std::min(right, most);
+void Shaw::fit(const Fitting& to) {
+  const int64_t most = std::max<int64_t>(to.train_length - 1, 0);
+  if (to.free("k")) k = std::min(k, most);
+  if (to.free("left")) left = std::min(left, most);
+  if (to.free("right")) right = std::min(right, most);
 }
 
 IndexMap Shaw::index() const {

@@ -23,7 +23,7 @@ class Shaw final : public Scheme {
   // Throws std::invalid_argument for outside=refuse and a distance outside the window.
   void check(const Call& call) const override;
   // k at most train_length - 1: no row is left untrained.
-  void fit(int64_t train_length, double embedding_deviation) override;
+  void fit(const Fitting& to) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
   void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
                       ParameterGradients& gradients) const override;

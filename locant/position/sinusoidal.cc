@@ -42,8 +42,8 @@ void Sinusoidal::options(OptionVisitor& visit) {
 // sin^2 + cos^2 = 1 in each pair, so a row's root mean square is amplitude / sqrt(2). Left at 1,
 // rows would drown embeddings drawn with deviation .02. The paper's way to the same end is to
 // multiply the embeddings by sqrt(D); ours leaves them as other schemes have them.
-void Sinusoidal::fit(int64_t, double embedding_deviation) {
-  amplitude = embedding_deviation * std::sqrt(2.0);
+void Sinusoidal::fit(const Fitting& to) {
+  if (to.free("amplitude")) amplitude = to.embedding_deviation * std::sqrt(2.0);
 }
 
 // 1.

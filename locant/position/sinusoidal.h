@@ -20,7 +20,7 @@ class Sinusoidal final : public Scheme {
   Description describe() const override;
   void options(OptionVisitor& visit) override;
   // Sets the amplitude so that rows and token embeddings have the same root mean square.
-  void fit(int64_t train_length, double embedding_deviation) override;
+  void fit(const Fitting& to) override;
   bool embeds() const override { return true; }
   // Throws std::invalid_argument for a negative position.
   void embed(const int64_t* positions, int64_t n, const Sizes& sizes, const Parameters& parameters,

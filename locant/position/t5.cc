@@ -64,9 +64,14 @@ void T5::check(const Call& call) const {
   check.done();
 }
 
-void T5::fit(int64_t train_length, double) {
-  max_distance = std::clamp<int64_t>(train_length / 2, 3, kMaxDistance);
+void T5::fit(const Fitting& to) {
   const int64_t parts = bidirectional == Bidirectional::kYes ? 4 : 2;  // buckets / exact buckets
+  if (to.free("max_distance")) {
+    max_distance = std::clamp<int64_t>(to.train_length / 2, 3, kMaxDistance);
+    // Buckets that were asked for need their room, though training may not reach the last ones.
+    if (!to.free("buckets")) max_distance = std::max(max_distance, buckets / parts + 1);
+  }
+  if (!to.free("buckets")) return;
   while (buckets / 2 >= 4 && buckets / parts >= max_distance) buckets /= 2;
 }
 

@@ -20,7 +20,7 @@ class T5 : public Scheme {
   void check() const override;
   void check(const Call& call) const override;
   // max_distance = train_length / 2; for short texts fewer buckets, so that none is left untrained.
-  void fit(int64_t train_length, double embedding_deviation) override;
+  void fit(const Fitting& to) override;
   void score(const Call& call, const Parameters& parameters, Terms<double>& terms) const override;
   void score_backward(const Call& call, const Parameters& parameters, const Terms<double>& gradient,
                       ParameterGradients& gradients) const override;

@@ -105,11 +105,7 @@ std::string model_path(const std::string& out, const Record& record) {
 
 std::string fitted_specification(const std::string& text, int64_t train_length,
                                  double embedding_deviation) {
-  const ParsedSpecification parsed = parse_specification(text);
-  const std::unique_ptr<Scheme> scheme = make_scheme(parsed.name);
-  scheme->fit(train_length, embedding_deviation);
-  set_options(*scheme, parsed.options);
-  return specification(*scheme, true);
+  return specification(*make_fitted_scheme(text, train_length, embedding_deviation), true);
 }
 
 std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus) {

@@ -60,7 +60,8 @@ class Watcher {
   virtual bool stop() { return false; }
 };
 
-// A scheme as a comparison runs it: fitted to the training length, then the options of `text` on top.
+// A scheme as a comparison runs it: the options that `text` leaves out are fitted to the training length and
+// to those it names.
 // Returns its full specification. Throws std::invalid_argument.
 std::string fitted_specification(const std::string& text, int64_t train_length,
                                  double embedding_deviation);

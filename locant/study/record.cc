@@ -1,11 +1,10 @@
+// Records: their settings, and writing them.
 #include "locant/study/record.h"
 
 #include <fmt/format.h>
 #include <simdjson.h>
 
 #include <cmath>
-#include <fstream>
-#include <stdexcept>
 
 #include "locant/base/check.h"
 #include "locant/checkpoint/atomic_file.h"
@@ -16,39 +15,8 @@
 namespace locant::study {
 namespace {
 
-constexpr int64_t kVersion = 1;
-
 using simdjson::dom::element;
 using simdjson::dom::object;
-
-// Reading: fields by name; a missing or mistyped one says so with its name.
-struct Reader {
-  object json;
-  const std::string& where;
-
-  template <class T>
-  T get(const char* name) const {
-    T value;
-    const auto error = json[name].get(value);
-    if (error) fail("records", where, ": field ", name, ": ", simdjson::error_message(error));
-    return value;
-  }
-  std::string text(const char* name) const { return std::string(get<std::string_view>(name)); }
-  int64_t integer(const char* name) const { return get<int64_t>(name); }
-  double real(const char* name) const { return number(get<element>(name)); }
-  bool has(const char* name) const { return !json[name].error(); }
-  // null stands for a number that is not finite.
-  static double number(element value) {
-    double real;
-    return value.get(real) ? NAN : real;
-  }
-};
-
-std::vector<double> reals(simdjson::dom::array array) {
-  std::vector<double> numbers;
-  for (element value : array) numbers.push_back(Reader::number(value));
-  return numbers;
-}
 
 JsonObject settings_json(const Settings& s) {
   JsonObject json;
@@ -71,38 +39,6 @@ JsonObject settings_json(const Settings& s) {
   return json;
 }
 
-Settings settings_from(const Reader& read) {
-  Settings s;
-  s.corpus = read.text("corpus");
-  s.corpus_fingerprint = read.text("corpus_fingerprint");
-  s.train_length = read.integer("train_length");
-  s.steps = read.integer("steps");
-  s.batch = read.integer("batch");
-  s.layers = read.integer("layers");
-  s.width = read.integer("width");
-  s.heads = read.integer("heads");
-  s.feed_forward = read.integer("feed_forward");
-  s.learning_rate = read.real("learning_rate");
-  s.table_rate = read.real("table_rate");
-  s.weight_decay = read.real("weight_decay");
-  s.clip = read.real("clip");
-  s.warmup = read.integer("warmup");
-  s.targets_windows = read.integer("targets_windows");
-  s.targets_same = read.integer("targets_same");
-  s.targets_sliding = read.integer("targets_sliding");
-  if (read.has("task")) {
-    s.task = read.text("task");
-    s.encoder = read.get<bool>("encoder");
-    s.sequence = read.integer("sequence");
-    s.examples = read.integer("examples");
-  }
-  if (read.has("tuned_steps")) {
-    s.tuned_steps = read.integer("tuned_steps");
-    s.tuned_length = read.integer("tuned_length");
-  }
-  return s;
-}
-
 std::string curve_json(const std::vector<std::pair<int64_t, double>>& curve) {
   std::vector<std::string> points;
   for (const auto& [step, loss] : curve) {
@@ -111,33 +47,10 @@ std::string curve_json(const std::vector<std::pair<int64_t, double>>& curve) {
   return fmt::format("[{}]", fmt::join(points, ","));
 }
 
-std::vector<std::pair<int64_t, double>> curve_from(simdjson::dom::array array) {
-  std::vector<std::pair<int64_t, double>> curve;
-  for (element point : array) {
-    const auto pair = reals(point);
-    if (pair.size() == 2) curve.emplace_back(std::llround(pair[0]), pair[1]);
-  }
-  return curve;
-}
-
-int64_t length_from(std::string_view key, const std::string& where) {
-  try {
-    return std::stoll(std::string(key));
-  } catch (const std::exception&) {
-    fail("records", where, ": expected a test length, got \"", key, "\"");
-  }
-}
-
 std::string by_length_json(const std::map<int64_t, double>& by_length) {
   JsonObject json;
   for (const auto& [length, value] : by_length) json.real(std::to_string(length), value);
   return json.str();
-}
-
-std::map<int64_t, double> by_length_from(object json, const std::string& where) {
-  std::map<int64_t, double> by_length;
-  for (const auto [length, value] : json) by_length[length_from(length, where)] = Reader::number(value);
-  return by_length;
 }
 
 std::string tables_json(const std::vector<LearnedTable>& tables) {
@@ -156,21 +69,6 @@ std::string tables_json(const std::vector<LearnedTable>& tables) {
     all.push_back(json.str());
   }
   return fmt::format("[{}]", fmt::join(all, ","));
-}
-
-std::vector<LearnedTable> tables_from(simdjson::dom::array array, const std::string& where) {
-  std::vector<LearnedTable> tables;
-  for (element entry : array) {
-    const Reader read{entry, where};
-    LearnedTable table;
-    table.title = read.text("title");
-    for (double d : reals(read.get<simdjson::dom::array>("distances"))) {
-      table.distances.push_back(std::llround(d));
-    }
-    for (element head : read.get<simdjson::dom::array>("heads")) table.heads.push_back(reals(head));
-    tables.push_back(std::move(table));
-  }
-  return tables;
 }
 
 }  // namespace
@@ -213,9 +111,9 @@ std::string to_json(const Record& r) {
   for (const auto& [length, text] : r.test_schemes) test_schemes.text(std::to_string(length), text);
 
   JsonObject json;
-  json.integer("record_version", kVersion);
+  json.integer("record_version", kRecordVersion);
   json.text("task", r.task).text("scheme", r.scheme).text("name", r.name);
-  json.integer("seed", static_cast<int64_t>(r.seed)).integer("train_length", r.settings.train_length);
+  json.raw("seed", std::to_string(r.seed)).integer("train_length", r.settings.train_length);
   json.text("test_scaling", r.test_scaling);
   json.raw("settings", settings_json(r.settings).str()).text("settings_id", r.settings.id());
   json.raw("losses", losses.str()).raw("test_schemes", test_schemes.str());
@@ -236,86 +134,6 @@ std::string to_json(const Record& r) {
   json.text("instruction_set", r.instruction_set).text("version", r.version);
   json.text("started", r.started);
   return json.str();
-}
-
-Record record_from_json(const std::string& line, const std::string& where) {
-  simdjson::dom::parser parser;
-  element root;
-  if (const auto error = parser.parse(line).get(root)) {
-    fail("records", where, ": not a JSON object: ", simdjson::error_message(error));
-  }
-  object top;
-  if (root.get(top)) fail("records", where, ": expected a JSON object");
-  const Reader read{top, where};
-  if (read.integer("record_version") != kVersion) {
-    fail("records", where, ": expected record_version ", kVersion, ", got ",
-         read.integer("record_version"));
-  }
-  Record r;
-  r.task = read.text("task");
-  r.scheme = read.text("scheme");
-  r.name = read.text("name");
-  r.seed = static_cast<uint64_t>(read.integer("seed"));
-  r.test_scaling = read.text("test_scaling");
-  r.settings = settings_from({read.get<object>("settings"), where});
-  for (const auto [protocol, by_length] : read.get<object>("losses")) {
-    r.losses[std::string(protocol)] = by_length_from(by_length, where);
-  }
-  if (r.is_task()) {
-    r.exact_match = by_length_from(read.get<object>("exact_match"), where);
-    r.symbol_match = by_length_from(read.get<object>("symbol_match"), where);
-    r.gate = read.real("gate");
-  }
-  for (const auto [length, text] : read.get<object>("test_schemes")) {
-    r.test_schemes[length_from(length, where)] = std::string(std::string_view(text));
-  }
-  for (double length : reals(read.get<simdjson::dom::array>("repeated_rows"))) {
-    r.repeated_rows.push_back(std::llround(length));
-  }
-  r.diverged = read.get<bool>("diverged");
-  r.error = read.text("error");
-  r.curve = curve_from(read.get<simdjson::dom::array>("curve"));
-  r.validation = curve_from(read.get<simdjson::dom::array>("validation"));
-  r.tables = tables_from(read.get<simdjson::dom::array>("tables"), where);
-  r.parameters = read.integer("parameters");
-  r.position_parameters = read.integer("position_parameters");
-  r.tokens_per_second = read.real("tokens_per_second");
-  r.gflops = read.real("gflops");
-  r.peak_share = read.real("peak_share");
-  r.train_seconds = read.real("train_seconds");
-  r.evaluate_seconds = read.real("evaluate_seconds");
-  r.memory_mb = read.integer("memory_mb");
-  r.threads = static_cast<int>(read.integer("threads"));
-  r.machine = read.text("machine");
-  r.instruction_set = read.text("instruction_set");
-  r.version = read.text("version");
-  r.started = read.text("started");
-  return r;
-}
-
-RecordFile read_records(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail("records", path, ": cannot be read");
-  RecordFile file;
-  std::string line;
-  for (int64_t number = 1; std::getline(in, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string where = fmt::format("{}, line {}", path, number);
-    simdjson::dom::parser parser;
-    if (parser.parse(line).error()) {
-      // A cut line begins as every record does; anything else is not ours to skip.
-      constexpr std::string_view kBegins = "{\"record_version\"";
-      const size_t shared = std::min(line.size(), kBegins.size());
-      if (std::string_view(line).substr(0, shared) != kBegins.substr(0, shared)) {
-        fail("records", where, ": expected a record, got something else");
-      }
-      file.notes.push_back(where + ": cut off in its middle, left out");
-      continue;
-    }
-    file.records.push_back(record_from_json(line, where));
-  }
-  if (in.bad()) fail("records", path, ": reading failed");
-  return file;
 }
 
 void append_records(const std::string& path, const std::vector<Record>& records) {

@@ -86,7 +86,11 @@ struct Record {
   std::string key() const;
 };
 
+inline constexpr int64_t kRecordVersion = 1;
 std::string to_json(const Record& record);  // one line, no newline
+// Records come from anywhere: a field that is missing, of another type or out of range, and a scheme that
+// this program does not know, throw std::invalid_argument with `where`, the field, what was expected and what
+// came. Losses are 0 or more; null (not finite) only where the run diverged.
 Record record_from_json(const std::string& line, const std::string& where);
 
 // A line that is no JSON object was cut by a crash (more may have been appended since): it is left

@@ -146,6 +146,17 @@ bool run_test(Watcher& watcher, size_t count, Record& record, const Test& test) 
   return went_on;
 }
 
+// A number that is not finite makes the run a diverged one.
+void find_infinite(Record& record) {
+  for (const auto& [protocol, by_length] : record.losses) {
+    for (const auto& [length, loss] : by_length) {
+      if (std::isfinite(loss) || record.diverged) continue;
+      record.diverged = true;
+      record.error = fmt::format("{} loss at length {} not finite", protocol, length);
+    }
+  }
+}
+
 // The same weights under each test-time scaling the scheme names: a record for each.
 bool evaluate_variants(const Model& model, const Record& trained, const Corpus& corpus,
                        Executor& executor, Watcher& watcher, std::vector<Record>& records) {
@@ -166,20 +177,10 @@ bool evaluate_variants(const Model& model, const Record& trained, const Corpus& 
       return evaluate_protocols(model, corpus.test(), executor, scheme_at, progress, record);
     });
     if (!went_on) return false;
+    find_infinite(record);
     records.push_back(std::move(record));
   }
   return true;
-}
-
-// A number that is not finite makes the run a diverged one.
-void find_infinite(Record& record) {
-  for (const auto& [protocol, by_length] : record.losses) {
-    for (const auto& [length, loss] : by_length) {
-      if (std::isfinite(loss) || record.diverged) continue;
-      record.diverged = true;
-      record.error = fmt::format("{} loss at length {} not finite", protocol, length);
-    }
-  }
 }
 
 Record begun_record(const Run& run, const RunContext& at) {

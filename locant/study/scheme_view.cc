@@ -24,11 +24,8 @@ SchemeView view_scheme(const std::string& text, const ViewOptions& args) {
   if (args.heads * args.head_size > 16384) {
     fail("show", "heads times head size must be at most 16384, got ", args.heads * args.head_size);
   }
-  const ParsedSpecification parsed = parse_specification(text);
-  std::unique_ptr<Scheme> scheme = make_scheme(parsed.name);
-  if (args.fit) scheme->fit(args.length, ModelConfig().initial_deviation);
-  set_options(*scheme, parsed.options);
-
+  const std::unique_ptr<Scheme> scheme =
+      args.fit ? make_fitted_scheme(text, args.length, ModelConfig().initial_deviation) : make_scheme(text);
   scheme->check();
   const Sizes sizes{1, args.heads, args.head_size, args.heads * args.head_size, 0};
   // What is learned, as a model would begin with it.

@@ -33,7 +33,7 @@ int32_t likeliest(std::span<const float> logits) {
 }  // namespace
 
 struct Generator::State {
-  // Keys and values of one layer: [batch][heads][capacity][head size] each.
+  // Keys and values of one layer: [batch][heads][room][head size] each.
   struct LayerCache {
     Buffer<float> k, v;
     std::vector<int64_t> lengths;
@@ -49,20 +49,46 @@ struct Generator::State {
     check.require(capacity >= 1 && capacity <= 1 << 24, "capacity must be 1 to 16777216 tokens, got ", capacity);
     check.done();
     parameters.read(model.layout(), model.values());
-    lower(capacity);
+    refuse_capacity();
+    lower(1);
     const bool follows = std::any_of(terms.terms.begin(), terms.terms.end(), [](const Terms<float>& t) {
       return t.rotation && t.rotation->follows_length;
     });
     cached = options.cached && !follows;
     if (cached) {
       layers.resize(static_cast<size_t>(config.layers));
-      for (LayerCache& layer : layers) {
-        layer.k = Buffer<float>(batch * capacity * config.width);
-        layer.v = Buffer<float>(batch * capacity * config.width);
-        layer.lengths.assign(static_cast<size_t>(batch), 0);
-      }
+      for (LayerCache& layer : layers) layer.lengths.assign(static_cast<size_t>(batch), 0);
     }
     logits.resize(static_cast<size_t>(batch * config.vocabulary));
+  }
+
+  // What reading that many tokens would be refused for is said before the first of them.
+  void refuse_capacity() {
+    scheme.get().check(config.call(0, capacity));
+    const int64_t rows = scheme.get().table_length(), last = capacity - 1;
+    if (!scheme.get().embeds() || (reading.repeat_last_row && rows >= 0 && last >= rows)) return;
+    std::vector<double> row(static_cast<size_t>(config.width));
+    scheme.get().embed(&last, 1, config.sizes(), parameters.views(0), row.data());
+  }
+
+  // Room for n tokens, twice what there was at least: a text may end long before the capacity.
+  void make_room(int64_t n) {
+    if (n <= room) return;
+    const int64_t more = std::min(capacity, std::max(n, 2 * room));
+    const int64_t size = config.head_size();
+    const auto moved = [&](const Buffer<float>& from) {
+      Buffer<float> to(batch * more * config.width);
+      for (int64_t text = 0; text < batch * config.heads; ++text) {
+        std::copy_n(from.data() + text * room * size, length * size, to.data() + text * more * size);
+      }
+      return to;
+    };
+    for (LayerCache& layer : layers) {
+      layer.k = moved(layer.k);
+      layer.v = moved(layer.v);
+    }
+    room = more;
+    lower(room);
   }
 
   void lower(int64_t length) {
@@ -99,12 +125,13 @@ struct Generator::State {
   }
 
   void read_behind(int64_t n, const int32_t* tokens) {
+    make_room(length + n);
     run(n, tokens, rows_from(length), [&](int64_t layer, const float* qkv, float* mixed) {
       LayerCache& kept = layers[static_cast<size_t>(layer)];
       const int64_t size = config.head_size(), width = config.width;
       const attention::KvCache<float> cache{
-          .k = {kept.k.data(), {batch, config.heads, capacity, size}},
-          .v = {kept.v.data(), {batch, config.heads, capacity, size}},
+          .k = {kept.k.data(), {batch, config.heads, room, size}},
+          .v = {kept.v.data(), {batch, config.heads, room, size}},
           .block_table = {}, .lengths = {kept.lengths.data(), {batch}}};
       attention::append<float>(cache, {.k = heads_of(n, qkv, 1), .v = heads_of(n, qkv, 2),
                                        .positions = {}, .counts = {}},
@@ -140,7 +167,7 @@ struct Generator::State {
 
   const Model& model;
   const ModelConfig& config;
-  int64_t batch, capacity, length = 0, lowered = 0, pass_rows = 0;
+  int64_t batch, capacity, room = 0, length = 0, lowered = 0, pass_rows = 0;
   EvaluationOptions reading;
   TestScheme scheme;
   PositionParameters parameters;

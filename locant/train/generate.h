@@ -27,7 +27,7 @@ struct GenerateOptions {
 // A batch of texts of one length, read together in the calling thread.
 class Generator {
  public:
-  // Up to `capacity` tokens a text. The model must outlive this. Throws std::invalid_argument: an encoder, a
+  // Up to `capacity` tokens a text; memory grows with those that are read. The model must outlive this. Throws std::invalid_argument: an encoder, a
   // capacity that the scheme refuses (a learned table that ends), as evaluate() does.
   Generator(const Model& model, int64_t batch, int64_t capacity, const GenerateOptions& options = {});
   ~Generator();

@@ -33,6 +33,14 @@ for bad in 0 -1 "" 1,,2 x 99999; do expect 2 'seeds' "${compare[@]}" --seeds "$b
 for bad in -1 100000; do expect 2 'threads' "${compare[@]}" --threads "$bad"; done
 expect 2 'preset.*(smoke|quick|full)' compare --preset huge --corpus "$text" --out "$out"
 
+# An integer past 64 bits is not taken for another.
+for bad in 18446744073709551616 99999999999999999999 -1; do
+  expect 2 'seed' train nope --corpus "$text" --length 16 --steps 1 --seed "$bad" --out "$work/m"
+  expect 2 'seed' sample "$work/m" --prompt in --seed "$bad"
+done
+expect 2 'steps.*2\^63' "${compare[@]}" --steps 9223372036854775808
+[ ! -e "$work/m" ] || fail "a refused seed left a file"
+
 # Schemes and their options: the message says what exists.
 expect 2 'schemes' "${compare[@]}" --schemes ""
 expect 2 'twice' "${compare[@]}" --schemes alibi,alibi
@@ -52,7 +60,9 @@ expect 2 'length' show alibi --length 0
 expect 2 'heads' show alibi --length 8 --heads 0
 expect 2 'odd|even' show rope --length 8 --head-size 7
 expect 2 'required' show alibi
-expect 2 'subcommand' nothing
+expect 2 'no command "nothing".*locant --help' nothing
+expect 2 'no command "comparre"; did you mean "compare"' comparre --corpus "$text"
+expect 2 'subcommand'
 
 # One model: heads that do not divide the width, files that are no models, models of another shape.
 expect 2 'heads.*width|width.*heads' train alibi --corpus "$text" --heads 3 --width 32 --steps 1 --out "$work/m"
@@ -64,7 +74,10 @@ expect 2 'text.txt' eval "$text" --corpus "$text"
 expect 2 'regular file' train alibi --corpus "$text" --length 16 --steps 1 --batch 2 --layers 1 --width 16 --heads 2 --out /dev/null
 head -c 900 "$work/model" >"$work/cut_model"
 expect 2 'cut_model' eval "$work/cut_model" --corpus "$text"
-expect 2 'rope|arrays|learn' eval "$work/model" --corpus "$text" --scheme 't5'
+for command in "eval $work/model --corpus $text" "sample $work/model --prompt in"; do
+  expect 2 'trained with alibi.*expected other options of alibi' $command --scheme t5
+  expect 2 'trained with alibi.*expected other options of alibi' $command --scheme nope
+done
 expect 2 'missing_model' eval "$work/missing_model" --corpus "$text"
 
 # Places that cannot be written.
@@ -88,6 +101,17 @@ if [ -w /dev/full ]; then
   [ $? -eq 2 ] || fail "lost output was not noticed"
 fi
 
+# No file may grow further, as on a full disk: what failed is said, and no piece stays.
+model=(train nope --corpus "$text" --length 16 --steps 1 --batch 2 --layers 2 --width 64 --heads 2)
+output=$( (ulimit -f 8; "$locant" "${model[@]}" --out "$work/large") 2>&1); code=$?
+[ "$code" -eq 2 ] || fail "a file that may not grow: expected exit code 2, got $code: $output"
+grep -q "cannot write $work/large: File too large" <<<"$output" || fail "a file that may not grow: $output"
+[ -z "$(find "$work" -name 'large*')" ] || fail "left over: $(find "$work" -name 'large*')"
+output=$( (ulimit -f 8; "$locant" compare --preset smoke --corpus "$text" --schemes learned --out "$work/limited") 2>&1); code=$?
+[ "$code" -eq 2 ] || fail "a comparison whose files may not grow: expected exit code 2, got $code: $output"
+grep -q "$work/limited/.*File too large" <<<"$output" || fail "a comparison whose files may not grow: $output"
+[ -z "$(find "$work" -name '*.tmp')" ] || fail "left over: $(find "$work" -name '*.tmp')"
+
 # Records.
 head -c 3000 /dev/urandom | tr -d '{' >"$work/noise.jsonl"
 expect 2 'noise.jsonl, line 1' report "$work/noise.jsonl" --out "$work/r.html"
@@ -96,6 +120,16 @@ echo '{"record_version":1}' >"$work/odd.jsonl"
 expect 2 'odd.jsonl, line 1.*task' report "$work/odd.jsonl" --out "$work/r.html"
 echo '{"record_version":99}' >"$work/new.jsonl"
 expect 2 'new.jsonl, line 1.*record_version 1, got 99' report "$work/new.jsonl" --out "$work/r.html"
+small=(--preset smoke --corpus "$text" --schemes t5 --steps 1 --tasks language_model --no-report --out "$work/good")
+expect 0 '' compare "${small[@]}"
+good=$work/good/records.jsonl
+expect 0 '' report "$good" --out "$work/good.html"
+changed() { { head -n 1 "$good"; sed -n 1p "$good" | sed "$1"; } >"$work/changed.jsonl"; cmp -s "$work/changed.jsonl" <(cat "$good" "$good") && fail "$1 changed nothing"; }
+changed 's/"windows":{"32":[0-9.]*/"windows":{"32":-5/'; expect 2 'changed.jsonl, line 2: field losses.windows.32: expected a loss of 0 or more.*got -5' report "$work/changed.jsonl" --out "$work/r.html"
+changed 's/"windows":{"32":[0-9.]*/"windows":{"32":null/'; expect 2 'line 2: field losses.windows.32.*got null' report "$work/changed.jsonl" --out "$work/r.html"
+changed 's/"windows":{"32"/"windows":{"-7"/'; expect 2 'line 2: field losses.windows.-7' report "$work/changed.jsonl" --out "$work/r.html"
+changed 's/"seed":0/"seed":-1/'; expect 2 'line 2: field seed.*got -1' report "$work/changed.jsonl" --out "$work/r.html"
+changed 's/"scheme":"t5(/"scheme":"t6(/'; expect 2 "line 2: field scheme.*no scheme 't6'" report "$work/changed.jsonl" --out "$work/r.html"
 : >"$work/none.jsonl"
 expect 2 'no records' report "$work/none.jsonl" --out "$work/r.html"
 [ ! -e "$work/r.html" ] || fail "a refused report left a page"

@@ -41,6 +41,31 @@ expect 0 'right' bench --check "$case"
 expect 0 'q gradient' bench --check 'b1 h2 g1 q40 d16 shaw fwd+bwd t2'
 expect 0 '"right":true,"worst_ratio":[0-9.e-]+,"arrays":\[\{"name":"out"' bench --check --json "$case"
 
+# A case without room is named with what it needs; the others go on.
+big='b1000 h64 q1000000 d64'
+expect 1 'case "b1000 h64 q1000000 [^"]*" needs at least 65[.0-9]* TB, .* are free: left out' bench --rounds 1 "$big" 'h2 q32 d16'
+[ "$("$locant" bench --json --rounds 1 "$big" 'h2 q32 d16' 2>/dev/null | wc -l)" -eq 1 ] || fail "the case behind the large one is missing"
+expect 1 'left out' bench --check "$big"
+# Both streams in one file: what was printed before a message stands before it.
+"$locant" bench --rounds 1 "$big" >"$work/both.out" 2>&1
+grep -q 'left out' <(tail -n 1 "$work/both.out") || fail "the message is not behind what was printed before: $(cat "$work/both.out")"
+
+# Ctrl-C ends at once, in the middle of a case too.
+for options in '--rounds 100000' '--check'; do
+  for signal in INT TERM; do
+    "$locant" bench $options 'h2 q32 d16' 'h8 q6000 d64 causal t5 fwd+bwd' >"$work/bench.out" 2>"$work/bench.err" &
+    child=$!
+    sleep 1.5
+    kill -"$signal" "$child"
+    begin=$SECONDS
+    wait "$child"
+    code=$?
+    [ "$code" -eq 130 ] || fail "bench $options: expected exit code 130 after SIG$signal, got $code"
+    [ $((SECONDS - begin)) -le 5 ] || fail "bench $options took $((SECONDS - begin)) s to stop"
+    grep -q 'Stopped. [01] of 2 cases are done' "$work/bench.err" || fail "bench $options: $(cat "$work/bench.err")"
+  done
+done
+
 # Help teaches; bad input says what there is.
 expect 0 'fwd\+bwd' bench --help
 expect 2 'no size.*alibi' bench 'q64 nothing'

@@ -56,6 +56,8 @@ size=$(wc -c <"$work/whole/records.jsonl")
 head -c $((size - 40)) "$work/whole/records.jsonl" >"$work/parts/records.jsonl"
 expect 0 'cut off' compare --resume --out "$work/parts"
 expect 0 'alibi' report "$work/parts" --out "$work/parts.html"
+"$locant" report "$work/parts" --out "$work/parts.html" >"$work/both.out" 2>&1
+grep -q '^Report: ' <(tail -n 1 "$work/both.out") || fail "the report's place is not the last line: $(tail -n 3 "$work/both.out")"
 
 # Another configuration has no place in this folder; merged records are two comparisons.
 expect 2 'other settings.*--out' compare --preset smoke --corpus "$text" --out "$work/whole" --schemes alibi --steps 61
@@ -72,6 +74,29 @@ expect 2 'another comparison' compare --resume --out "$work/whole"
 exec 9>&-
 cmp -s "$work/whole/asked.json" "$work/asked" || fail "a refused comparison changed what was asked"
 expect 0 '' compare --resume --out "$work/whole"
+
+# A folder remembers all that was asked in it: fewer schemes narrow nothing, others are added, and --resume
+# goes on with everything; the report shows what the folder holds.
+expect 0 '' compare --preset smoke --corpus "$text" --out "$work/whole" --schemes alibi --steps 60 --tasks language_model
+cmp -s "$work/whole/asked.json" "$work/asked" || fail "asked again for less, the folder forgot the rest: $(cat "$work/whole/asked.json")"
+grep -q '>nope<' "$work/whole/report.html" || fail "asked again for less, the report forgot the rest"
+expect 0 '' compare --preset smoke --corpus "$text" --out "$work/whole" --schemes sinusoidal --steps 60 --tasks language_model
+grep -q '"alibi","nope","rope","sinusoidal"' "$work/whole/asked.json" || fail "not added: $(cat "$work/whole/asked.json")"
+expect 0 '' compare --preset smoke --out "$work/whole" --schemes alibi --tasks recall --seeds 2 --task-steps 2
+cp "$work/whole/records.jsonl" "$work/before"
+grep -v '"scheme":"nope\|"scheme":"sinusoidal\|"task":"recall"' "$work/before" >"$work/whole/records.jsonl"
+expect 0 'Request 2 of 2' compare --resume --out "$work/whole"
+key() { grep -o '"task":"[^"]*","scheme":"[^"]*","name":"[^"]*","seed":[0-9]*\|"test_scaling":"[^"]*"' "$1" | sort; }
+[ "$(key "$work/whole/records.jsonl")" = "$(key "$work/before")" ] || fail "--resume did not go on with everything asked for"
+# As it was kept at first: one request in the words it was made with.
+mkdir "$work/old"
+printf '{"schemes":"alibi","corpus":"%s","preset":"smoke","seeds":"","length":0,"steps":2,"tasks":"language_model","task_steps":0}\n' \
+  "$text" >"$work/old/asked.json"
+expect 0 'alibi' compare --resume --out "$work/old"
+echo '{"asked":[{"schemes":[5]}]}' >"$work/old/asked.json"
+expect 2 'asked.json: field' compare --resume --out "$work/old"
+expect 2 'asked.json is missing' compare --resume --out "$work/nowhere"
+cp "$work/before" "$work/whole/records.jsonl"
 
 # Threads change nothing.
 expect 0 '' compare --preset smoke --corpus "$text" --out "$work/threads" "${few[@]}" --threads 3
@@ -98,6 +123,21 @@ one=$("$locant" "${sample[@]}")
 [ "$one" = "$("$locant" "${sample[@]}")" ] || fail "the same seed wrote another text"
 [ "$one" = "$("$locant" "${sample[@]}" --recompute)" ] || fail "read again, another text is written"
 [ "$one" != "$("$locant" sample "$work/short" --prompt 'in the ' --length 40 --seed 6)" ] || fail "another seed wrote the same text"
+long=$("$locant" sample "$work/short" --prompt 'in the ' --length 300 --seed 5)
+[ "${long:0:${#one}}" = "$one" ] || fail "a longer text begins otherwise"
+# A text without an end is written as it is made, and stops at once.
+"$locant" sample "$work/short" --prompt 'in the ' --length 1000000 --seed 5 >"$work/endless" 2>/dev/null &
+child=$!
+sleep 2
+size=$(wc -c <"$work/endless")
+[ "$size" -gt 50 ] || fail "after two seconds $size bytes were written"
+kill -INT "$child"
+begin=$SECONDS
+wait "$child"
+code=$?
+[ "$code" -eq 130 ] || fail "sample: expected exit code 130 after Ctrl-C, got $code"
+[ $((SECONDS - begin)) -le 5 ] || fail "sample took $((SECONDS - begin)) s to stop"
+[ "$(head -c ${#one} "$work/endless")" = "$one" ] || fail "an endless text begins otherwise"
 expect 0 '"text":' "${sample[@]}" --json --temperature 0 --top-k 3
 expect 2 "byte 0x51 \\('Q'\\) at offset 3" sample "$work/short" --prompt 'in Q'
 expect 2 'byte 0xc3 at offset 0' sample "$work/short" --prompt 'ä'

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <cmath>
 #include <vector>
 
+#include "locant/measure/arrays.h"
 #include "locant/measure/probe.h"
 
 namespace locant::measure {
@@ -46,6 +49,29 @@ TEST(Measure, EveryShapeRuns) {
 TEST(Measure, DecodeHasAShareOfTheBandwidth) {
   EXPECT_GT(measure(parse_case("h2 k1000 d16 decode"), {.rounds = 1}).bandwidth_share, 0);
   EXPECT_TRUE(std::isnan(measure(parse_case("h2 q16 d16"), {.rounds = 1}).bandwidth_share));
+}
+
+// Worked by hand: q, k, v, out and lse; with the gradients of all four but lse; the cache of a decode case twice.
+TEST(Measure, BytesNeeded) {
+  const auto bytes = [](const char* text) { return bytes_needed(parse_case(text)); };
+  EXPECT_EQ(bytes("b1 h1 q10 d4"), 4 * (4 * 40 + 10));
+  EXPECT_EQ(bytes("b1 h1 q10 d4 fwd+bwd"), 4 * (8 * 40 + 10));
+  EXPECT_EQ(bytes("b1 h1 q10 d4 bf16"), 2 * 4 * 40 + 4 * 10);
+  EXPECT_EQ(bytes("b2 h4 g2 q3 k5 d8 v16"), 4 * (24 * 24 + 20 * 24 + 24));
+  EXPECT_EQ(bytes("b1 h1 k10 d4 decode"), 4 * (2 * 4 + 3 * 80 + 1));
+  EXPECT_GT(bytes_needed(parse_case("b1 h1 q10 d4"), true), 2 * bytes("b1 h1 q10 d4"));
+  EXPECT_GT(bytes("b2147483648 h65536 q2147483648 d65536"), 1e29) << "no overflow";
+}
+
+TEST(Measure, FreeMemory) {
+  EXPECT_GT(free_memory(), 1e6);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit none{1, before.rlim_max};  // less than is taken already
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  const double free = free_memory();
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_EQ(free, 0);
 }
 
 TEST(Measure, TheInstructionSetGoesBack) {

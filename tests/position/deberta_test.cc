@@ -215,7 +215,7 @@ TEST(Deberta, Question5FitReachesTheLastRows) {
   for (const char* name : {"deberta", "deberta(version=v1)"}) {
     for (const int64_t length : {1, 4, 7, 8, 64, 100, 512}) {
       auto scheme = make_scheme(name);
-      scheme->fit(length, 0.02);
+      scheme->fit({length, 0.02});
       scheme->check();
       const IndexMap map = dynamic_cast<const Deberta&>(*scheme).index();
       if (length >= 4) {
@@ -224,10 +224,22 @@ TEST(Deberta, Question5FitReachesTheLastRows) {
     }
   }
   auto scheme = make_scheme("deberta");
-  scheme->fit(512, 0.02);
+  scheme->fit({512, 0.02});
   EXPECT_EQ(specification(*scheme), "deberta") << "the published proportion";
-  scheme->fit(64, 0.02);
+  scheme->fit({64, 0.02});
   EXPECT_EQ(specification(*scheme), "deberta(buckets=32,max_positions=64)");
+}
+
+TEST(Deberta, Question5FitKeepsWhatIsNamed) {
+  const auto fitted = [](const char* text, int64_t length) {
+    const auto scheme = make_fitted_scheme(text, length, 0.02);
+    scheme->check();
+    return specification(*scheme);
+  };
+  EXPECT_EQ(fitted("deberta(buckets=256)", 32), "deberta(max_positions=130)");
+  EXPECT_EQ(fitted("deberta(buckets=8)", 32), "deberta(buckets=8,max_positions=32)");
+  EXPECT_EQ(fitted("deberta(max_positions=20)", 512), "deberta(buckets=10,max_positions=20)");
+  EXPECT_EQ(fitted("deberta(max_positions=20,buckets=4)", 512), "deberta(buckets=4,max_positions=20)");
 }
 
 // D38: the paper's p2c takes delta(j, i), the code and so the checkpoints delta(i, j).

@@ -155,7 +155,7 @@ TEST(Fire, LearnsItsNetwork) {
 
 TEST(Fire, FitsTheTrainingLength) {
   Fire scheme;
-  scheme.fit(2048, 0);
+  scheme.fit({2048, 0});
   EXPECT_EQ(scheme.length, 512) << "as in the paper";
 }
 

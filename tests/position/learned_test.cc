@@ -75,8 +75,10 @@ TEST(Learned, LearnsATable) {
 
 TEST(Learned, FitGivesTheTrainingLength) {
   Learned scheme;
-  scheme.fit(64, 0.02);
+  scheme.fit({64, 0.02});
   EXPECT_EQ(scheme.table_length(), 64);
+  EXPECT_EQ(make_fitted_scheme("learned(first_row=2)", 64, 0.02)->table_length(), 64);
+  EXPECT_EQ(make_fitted_scheme("learned(rows=10)", 64, 0.02)->table_length(), 10);
 }
 
 TEST(Learned, BeyondTheTable) {

@@ -109,7 +109,7 @@ TEST(MusicTransformer, Question5Gradients) {
 
 TEST(MusicTransformer, Question5Fit) {
   auto scheme = make_scheme("music_transformer");
-  scheme->fit(64, 0.02);
+  scheme->fit({64, 0.02});
   EXPECT_EQ(specification(*scheme), "music_transformer(rows=64)");
 }
 

@@ -90,7 +90,7 @@ TEST(ScalarTable, Question5Gradients) {
 
 TEST(ScalarTable, Question5FitHasANumberForEachDistance) {
   auto scheme = make_scheme("scalar_table");
-  scheme->fit(64, 0.02);
+  scheme->fit({64, 0.02});
   EXPECT_EQ(specification(*scheme), "scalar_table(clip=63)");
 }
 

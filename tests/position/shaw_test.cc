@@ -194,9 +194,9 @@ TEST(Shaw, Question5ShardOfHeadsHasTheGlobalHeadsRows) {
 
 TEST(Shaw, Question5FitLeavesNoRowUntrained) {
   auto scheme = make_scheme("shaw");
-  scheme->fit(64, 0.02);
+  scheme->fit({64, 0.02});
   EXPECT_EQ(specification(*scheme), "shaw");
-  scheme->fit(8, 0.02);
+  scheme->fit({8, 0.02});
   EXPECT_EQ(specification(*scheme), "shaw(k=7)");
 }
 

@@ -95,7 +95,7 @@ TEST(Sinusoidal, RefusesNegativePositions) {
 // Fitted to embeddings of deviation s, a row's root mean square is s, as theirs is.
 TEST(Sinusoidal, FitMatchesTheEmbeddings) {
   Sinusoidal scheme;
-  scheme.fit(64, 0.02);
+  scheme.fit({64, 0.02});
   for (int64_t position : {0, 1, 63, 1000}) {
     const auto row = row_at(specification(scheme), position, 128);
     EXPECT_NEAR(std::sqrt(probe::dot(row, row) / 128), 0.02, 1e-15);

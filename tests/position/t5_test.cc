@@ -139,7 +139,7 @@ TEST(T5, Question5FitReachesEveryBucketInTraining) {
     for (const int64_t length : {8, 12, 16, 20, 32, 64, 65, 128, 512, 1024}) {
       SCOPED_TRACE(std::string(name) + " at " + std::to_string(length));
       auto scheme = make_scheme(name);
-      scheme->fit(length, 0.02);
+      scheme->fit({length, 0.02});
       scheme->check();
       auto& t5 = dynamic_cast<T5&>(*scheme);
       EXPECT_EQ(t5.max_distance, std::max<int64_t>(length / 2, 3));
@@ -150,8 +150,35 @@ TEST(T5, Question5FitReachesEveryBucketInTraining) {
     }
   }
   auto scheme = make_scheme("t5");
-  scheme->fit(64, 0.02);
+  scheme->fit({64, 0.02});
   EXPECT_EQ(specification(*scheme), "t5(max_distance=32)");
+}
+
+// What was named stays; the rest goes with it.
+TEST(T5, Question5FitKeepsWhatIsNamed) {
+  for (const int64_t length : {2, 8, 16, 32, 64, 512}) {
+    for (const char* sides : {"auto", "yes", "no"}) {
+      for (const int64_t buckets : {4, 7, 32, 256}) {
+        const std::string text = "t5(buckets=" + std::to_string(buckets) + ",bidirectional=" + sides + ")";
+        SCOPED_TRACE(text + " at " + std::to_string(length));
+        const auto scheme = make_fitted_scheme(text, length, 0.02);
+        scheme->check();
+        Call call;
+        call.causal = true;
+        scheme->check(call);
+        EXPECT_EQ(dynamic_cast<T5&>(*scheme).buckets, buckets);
+        EXPECT_GE(dynamic_cast<T5&>(*scheme).max_distance, length / 2);
+      }
+      for (const int64_t reach : {3, 5, 16, 100}) {
+        const std::string text = "t5(max_distance=" + std::to_string(reach) + ",bidirectional=" + sides + ")";
+        SCOPED_TRACE(text + " at " + std::to_string(length));
+        const auto scheme = make_fitted_scheme(text, length, 0.02);
+        scheme->check();
+        EXPECT_EQ(dynamic_cast<T5&>(*scheme).max_distance, reach);
+      }
+    }
+  }
+  EXPECT_EQ(specification(*make_fitted_scheme("t5(buckets=32)", 32, 0.02)), "t5(max_distance=17)");
 }
 
 TEST(T5, RefusesBucketsWithoutRoom) {

@@ -415,7 +415,7 @@ TEST(Textbook, LearnedPosition5000InATableOf2048IsAnError) {
 TEST(Textbook, AlibiPenaltyAt5000IsTheSameWhateverTheTrainingLength) {
   for (int64_t length : {64, 1024, 100000}) {
     const auto scheme = make_scheme("alibi");
-    scheme->fit(length, 0.02);
+    scheme->fit({length, 0.02});
     Trial s;
     s.heads = 8;
     s.q_positions = {5000};

@@ -260,6 +260,8 @@ TEST(Comparison, OptionsAreFittedUnlessGiven) {
   EXPECT_NE(fitted.find("max_distance=32"), std::string::npos) << fitted;
   const std::string given = fitted_specification("t5(max_distance=128)", 64, .02);
   EXPECT_NE(given.find("max_distance=128"), std::string::npos) << given;
+  const std::string both = fitted_specification("t5(buckets=32)", 32, .02);
+  EXPECT_NE(both.find("buckets=32,max_distance=17"), std::string::npos) << "what was named has its room: " << both;
   EXPECT_NE(fitted_specification("scalar_table", 64, .02).find("clip=63"), std::string::npos);
   EXPECT_NE(fitted_specification("shaw", 64, .02).find("k=16"), std::string::npos);
 }

@@ -20,7 +20,7 @@ Record example() {
   r.settings.corpus = "a \"quoted\" text.txt";
   r.settings.corpus_fingerprint = "0123456789abcdef";
   r.losses[kWindows] = {{64, 1.9}, {1024, 1.0 / 3}};
-  r.losses[kSliding] = {{64, NAN}};
+  r.losses[kSliding] = {{64, 1.8}};
   r.test_schemes[128] = "rope(scaling=linear,factor=2)";
   r.repeated_rows = {96, 128};
   r.curve = {{7, 3.5}, {14, 2.25}};
@@ -40,9 +40,13 @@ std::string temporary(const std::string& name) {
 }
 
 TEST(Record, RoundTrip) {
-  const Record r = example();
+  Record r = example();
+  r.seed = ~uint64_t{0};
+  r.losses[kSliding] = {{64, NAN}};
+  r.diverged = true;
   const Record back = record_from_json(to_json(r), "test");
   EXPECT_EQ(to_json(back), to_json(r));
+  EXPECT_EQ(back.seed, ~uint64_t{0});
   EXPECT_EQ(back.losses.at(kWindows).at(1024), 1.0 / 3);
   EXPECT_TRUE(std::isnan(back.losses.at(kSliding).at(64)));
   EXPECT_EQ(back.key(), r.key());
@@ -169,6 +173,66 @@ TEST(Record, WrongRecordsSayWhereAndWhat) {
   std::string json = to_json(example());
   json.replace(json.find("\"seed\""), 6, "\"sead\"");
   EXPECT_NE(message(json).find("field seed"), std::string::npos) << message(json);
+}
+
+// One field of a good record changed: the message names the place, the field, what was expected and what came.
+TEST(Record, EveryFieldIsHeldAgainstWhatItMayBe) {
+  const std::string model = to_json(example()), task = to_json(task_example());
+  const struct {
+    std::string from, to, field, expected, got;
+  } kinds[] = {
+      {R"~("64":1.9)~", R"~("64":-5)~", "losses.windows.64", "a loss of 0 or more", "-5"},
+      {R"~("64":1.9)~", R"~("64":null)~", "losses.windows.64", "loss of 0 or more", "null"},
+      {R"~("64":1.9)~", R"~("64":"x")~", "losses.windows.64", "a loss", "\"x\""},
+      {R"~("64":1.9)~", R"~("-7":1.9)~", "losses.windows.-7", "test length", "1.9"},
+      {R"~("64":1.9)~", R"~("64k":1.9)~", "losses.windows.64k", "test length", "1.9"},
+      {R"~("64":1.9)~", R"~("":1.9)~", "losses.windows.", "test length", "1.9"},
+      {R"~({"64":1.9)~", R"~([{"64":1.9)~", "", "not a JSON", ""},
+      {R"~("seed":7)~", R"~("seed":-1)~", "seed", "0 to 2^64 - 1", "-1"},
+      {R"~("seed":7)~", R"~("seed":1.5)~", "seed", "an integer", "1.5"},
+      {R"~("seed":7)~", R"~("seed":"7")~", "seed", "an integer", "\"7\""},
+      {R"~("seed":7,)~", "", "seed", "an integer", "nothing"},
+      {R"~("scheme":"t5(buckets=32,max_distance=32)")~", R"~("scheme":"t6")~", "scheme", "there is no scheme 't6'", "\"t6\""},
+      {R"~("scheme":"t5(buckets=32,max_distance=32)")~", R"~("scheme":"t5(buckets=32")~", "scheme", "expected ')'", "\"t5(buckets"},
+      {R"~("scheme":"t5(buckets=32,max_distance=32)")~", R"~("scheme":"t5(x=1)")~", "scheme", "no option 'x'", "\"t5(x=1)"},
+      {R"~("scheme":"t5(buckets=32,max_distance=32)")~", R"~("scheme":["t5"])~", "scheme", "a text", "[\"t5\"]"},
+      {R"~("name":"t5")~", R"~("name":"rope")~", "name", "\"t5\"", "\"rope\""},
+      {R"~("task":"language_model")~", R"~("task":"poetry")~", "task", "one of language_model, fine_tuning, recall", "\"poetry"},
+      {R"~("128":"rope(scaling=linear,factor=2)")~", R"~("128":"rope(scaling=x)")~", "test_schemes.128", "one of", "\"rope(scaling=x)"},
+      {R"~("128":"rope)~", R"~("0":"rope)~", "test_schemes.0", "test length", "\"rope"},
+      {R"~("repeated_rows":[96)~", R"~("repeated_rows":[-96)~", "repeated_rows[0]", "from 1", "-96"},
+      {R"~("curve":[[7,3.5])~", R"~("curve":[[7,3.5,1])~", "curve[0]", "[step, loss]", "[7,3.5,1]"},
+      {R"~("curve":[[7,3.5])~", R"~("curve":[[7,"3.5"])~", "curve[0][1]", "a loss", "\"3.5\""},
+      {R"~("curve":[[7,3.5])~", R"~("curve":[[7.5,3.5])~", "curve[0][0]", "an integer", "7.5"},
+      {R"~("heads":[[0.5,-0.25])~", R"~("heads":[[0.5])~", "tables[0].heads[0]", "2 numbers", "[0.5]"},
+      {R"~("train_length":64,"steps")~", R"~("train_length":0,"steps")~", "settings.train_length", "from 1", "0"},
+      {R"~("clip":1)~", R"~("clip":"1")~", "settings.clip", "a number", "\"1\""},
+      {R"~("diverged":false)~", R"~("diverged":0)~", "diverged", "true or false", "0"},
+      {R"~("parameters":812345)~", R"~("parameters":-1)~", "parameters", "at least 0", "-1"},
+      {R"~("peak_share":0.61)~", R"~("peak_share":-0.61)~", "peak_share", "at least 0", "-0.61"},
+      {R"~("threads":2)~", R"~("threads":0)~", "threads", "from 1", "0"},
+      {R"~("losses":{)~", R"~("losses":5,"others":{)~", "losses", "an object", "5"},
+      {R"~("20":0.9921875)~", R"~("20":1.5)~", "exact_match.20", "from 0 to 1", "1.5"},
+      {R"~("gate":0.99)~", R"~("gate":null)~", "gate", "from 0 to 1", "null"},
+  };
+  for (const auto& kind : kinds) {
+    SCOPED_TRACE(kind.from + " -> " + kind.to);
+    std::string json = model.find(kind.from) == std::string::npos ? task : model;
+    const size_t at = json.find(kind.from);
+    ASSERT_NE(at, std::string::npos);
+    json.replace(at, kind.from.size(), kind.to);
+    std::string message = "nothing thrown";
+    try {
+      record_from_json(json, "file, line 3");
+    } catch (const std::invalid_argument& error) {
+      message = error.what();
+    }
+    EXPECT_NE(message.find("file, line 3"), std::string::npos) << message;
+    const std::string field = kind.field.empty() ? "" : "field " + kind.field + ": expected";
+    EXPECT_NE(message.find(field), std::string::npos) << message;
+    EXPECT_NE(message.find(kind.expected), std::string::npos) << message;
+    EXPECT_NE(message.rfind(kind.got.empty() ? "" : ", got " + kind.got), std::string::npos) << message;
+  }
 }
 
 TEST(Summary, MeansDeviationsAndOrder) {

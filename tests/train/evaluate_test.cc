@@ -19,7 +19,7 @@ constexpr int64_t kLength = 12, kVocabulary = 9;
 
 Model model_of(const std::string& name, double deviation = 0.3) {
   const std::unique_ptr<Scheme> scheme = make_scheme(name);
-  scheme->fit(kLength, deviation);
+  scheme->fit({kLength, deviation});
   return Model({.vocabulary = kVocabulary, .layers = 3, .width = 16, .heads = 2,
                 .feed_forward = 20, .length = kLength, .scheme = specification(*scheme, true),
                 .seed = 2, .initial_deviation = deviation});

@@ -21,7 +21,7 @@ constexpr int64_t kLength = 24, kVocabulary = 9;
 Model model_of(const std::string& specification_text, bool encoder = false) {
   const ParsedSpecification parsed = parse_specification(specification_text);
   const std::unique_ptr<Scheme> scheme = make_scheme(parsed.name);
-  scheme->fit(kLength, 0.3);
+  scheme->fit({kLength, 0.3});
   set_options(*scheme, parsed.options);
   ModelConfig config{.vocabulary = kVocabulary, .layers = 3, .width = 16, .heads = 2,
                      .feed_forward = 20, .length = kLength, .scheme = specification(*scheme, true),

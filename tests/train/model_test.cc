@@ -57,7 +57,7 @@ TEST(ModelConfig, RefusesWhatTheSchemeRefuses) {
   config.heads = 3;  // head size 5 cannot be turned in pairs
   expect_words(refusal([&] { Model model(config); }), {"5"});
   std::unique_ptr<Scheme> learned = make_scheme("learned");
-  learned->fit(8, 0.02);
+  learned->fit({8, 0.02});
   config = small(specification(*learned, true));
   config.check();
   config.length = 9;
@@ -70,7 +70,7 @@ TEST(Model, TrunkBeginsTheSameForEveryScheme) {
   const Model plain(small());
   for (const std::string& name : scheme_names()) {
     std::unique_ptr<Scheme> scheme = make_scheme(name);
-    scheme->fit(8, 0.02);
+    scheme->fit({8, 0.02});
     const Model model(small(specification(*scheme, true)));
     for (const ParameterArray& array : plain.arrays()) {
       const auto want = plain.array(array.name), got = model.array(array.name);
@@ -127,7 +127,7 @@ TEST(Model, SeedDecides) {
 
 TEST(Model, SaysWhatDecaysAndWhatIsATable) {
   std::unique_ptr<Scheme> scheme = make_scheme("t5");
-  scheme->fit(8, 0.02);
+  scheme->fit({8, 0.02});
   const Model model(small(specification(*scheme, true)));
   int tables = 0;
   for (const ParameterArray& array : model.arrays()) {
@@ -144,7 +144,7 @@ TEST(ModelFile, ComesBackTheSame) {
   TemporaryFolder folder;
   for (const std::string& name : scheme_names()) {
     std::unique_ptr<Scheme> scheme = make_scheme(name);
-    scheme->fit(8, 0.02);
+    scheme->fit({8, 0.02});
     const Model model(small(specification(*scheme)));
     save_model(model, folder.path("model"));
     const Model back = load_model(folder.path("model"));

@@ -15,7 +15,7 @@ namespace {
 
 std::string fitted(const std::string& name, int64_t length) {
   const std::unique_ptr<Scheme> scheme = make_scheme(name);
-  scheme->fit(length, 0.02);
+  scheme->fit({length, 0.02});
   return specification(*scheme, true);
 }
 

@@ -19,7 +19,7 @@ constexpr int64_t kLength = 6, kBatch = 10, kVocabulary = 5;
 std::vector<std::string> variants_of(const std::string& name) {
   std::vector<std::string> variants;
   const std::unique_ptr<Scheme> scheme = make_scheme(name);
-  scheme->fit(kLength, 0.02);
+  scheme->fit({kLength, 0.02});
   variants.push_back(specification(*scheme, true));
   std::vector<std::string> sharings{""};
   for (const OptionHelp& option : explain_options(*scheme)) {
@@ -42,7 +42,7 @@ std::vector<std::string> variants_of(const std::string& name) {
     const ParsedSpecification parsed = parse_specification("x(" + options + ")");
     const std::unique_ptr<Scheme> other = make_scheme(name);
     set_options(*other, parsed.options);
-    other->fit(kLength, 0.02);
+    other->fit({kLength, 0.02});
     variants.push_back(specification(*other, true));
   }
   std::sort(variants.begin() + 1, variants.end());
