@@ -55,6 +55,9 @@ struct Generator::State {
       return t.rotation && t.rotation->follows_length;
     });
     cached = options.cached && !follows;
+    centered = std::any_of(terms.terms.begin(), terms.terms.end(), [](const Terms<float>& t) {
+      return t.rotation && !t.rotation->log_growth.empty();
+    });
     if (cached) {
       layers.resize(static_cast<size_t>(config.layers));
       for (LayerCache& layer : layers) layer.lengths.assign(static_cast<size_t>(batch), 0);
@@ -74,7 +77,8 @@ struct Generator::State {
   // Room for n tokens, twice what there was at least: a text may end long before the capacity.
   void make_room(int64_t n) {
     if (n <= room) return;
-    const int64_t more = std::min(capacity, std::max(n, 2 * room));
+    // xPos' center is the middle of the room: keys that are kept must not see it move.
+    const int64_t more = centered ? capacity : std::min(capacity, std::max(n, 2 * room));
     const int64_t size = config.head_size();
     const auto moved = [&](const Buffer<float>& from) {
       Buffer<float> to(batch * more * config.width);
@@ -172,7 +176,7 @@ struct Generator::State {
   TestScheme scheme;
   PositionParameters parameters;
   PositionTerms<float> terms;
-  bool cached = true;
+  bool cached = true, centered = false;
   std::vector<LayerCache> layers;
   std::vector<int32_t> texts;  // when read again
   std::unique_ptr<ForwardPass> pass;
