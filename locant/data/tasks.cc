@@ -227,12 +227,20 @@ Task recall(int64_t longest, std::vector<int64_t> test_lengths) {
   return task;
 }
 
+// At 1e-3 9000 steps are not enough for every scheme (docs/protocol.md).
+Task copy_task(const std::string& bytes, const std::vector<int64_t>& lengths) {
+  Task task = of_strings("copy", "copy a string of random symbols", "abca>abca.", bytes, copy, 20, lengths, 41);
+  task.steps = 6000;
+  task.learning_rate = 3e-3;
+  return task;
+}
+
 std::vector<Task> make_tasks() {
   const std::vector<int64_t> lengths{10, 20, 22, 24, 28, 32, 40};
   const std::string strings = kStringBytes;
   return {
       recall(64, {16, 32, 64, 96, 128, 256, 512}),
-      of_strings("copy", "copy a string of random symbols", "abca>abca.", strings, copy, 20, lengths, 41),
+      copy_task(strings, lengths),
       of_strings("copy_twice", "copy a string of random symbols twice", "abc>abcabc.", strings, copy_twice, 20,
                  lengths, 61),
       of_strings("copy_repeated", "copy a repeated symbol: only its number matters", "ccc>ccc.", strings,
