@@ -216,14 +216,7 @@ std::string task_from(const Value& value) {
   return task;
 }
 
-}  // namespace
-
-Record record_from_json(const std::string& line, const std::string& where) {
-  simdjson::dom::parser parser;
-  element root;
-  if (const auto error = parser.parse(line).get(root)) {
-    fail("records", where, ": not a JSON object: ", simdjson::error_message(error));
-  }
+Record record_from(element root, const std::string& where) {
   if (!root.is_object()) fail("records", where, ": expected a JSON object");
   const Value read(root, "", where);
   if (const int64_t version = read["record_version"].integer(0); version != kRecordVersion) {
@@ -272,16 +265,28 @@ Record record_from_json(const std::string& line, const std::string& where) {
   return r;
 }
 
+}  // namespace
+
+Record record_from_json(const std::string& line, const std::string& where) {
+  simdjson::dom::parser parser;
+  element root;
+  if (const auto error = parser.parse(line).get(root)) {
+    fail("records", where, ": not a JSON object: ", simdjson::error_message(error));
+  }
+  return record_from(root, where);
+}
+
 RecordFile read_records(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) fail("records", path, ": cannot be read");
   RecordFile file;
+  simdjson::dom::parser parser;
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = fmt::format("{}, line {}", path, number);
-    simdjson::dom::parser parser;
-    if (parser.parse(line).error()) {
+    element root;
+    if (parser.parse(line).get(root)) {
       // A cut line begins as every record does; anything else is not ours to skip.
       constexpr std::string_view kBegins = "{\"record_version\"";
       const size_t shared = std::min(line.size(), kBegins.size());
@@ -291,7 +296,7 @@ RecordFile read_records(const std::string& path) {
       file.notes.push_back(where + ": cut off in its middle, left out");
       continue;
     }
-    file.records.push_back(record_from_json(line, where));
+    file.records.push_back(record_from(root, where));
   }
   if (in.bad()) fail("records", path, ": reading failed");
   return file;
