@@ -139,28 +139,6 @@ class Printer final : public study::Watcher {
   std::unique_ptr<Progress> progress_, evaluating_;
 };
 
-// Over the seeds that learned the task; the others are counted.
-void print_task_means(const std::vector<Record>& records) {
-  std::vector<std::string> done;
-  for (const Record& first : records) {
-    const std::string id = first.task + " " + first.scheme;
-    if (!first.is_task() || std::count(done.begin(), done.end(), id)) continue;
-    done.push_back(id);
-    std::map<int64_t, double> sums;
-    int seeds = 0, learned = 0;
-    for (const Record& record : records) {
-      if (record.task != first.task || record.scheme != first.scheme) continue;
-      ++seeds;
-      if (!record.learned()) continue;
-      ++learned;
-      for (const auto& [length, share] : record.exact_match) sums[length] += share;
-    }
-    std::string row = fmt::format("{:<40}", first.task + " " + first.name);
-    for (const auto& [length, sum] : sums) row += fmt::format("{:>8.3f}", sum / learned);
-    fmt::print("{}  {} of {} seeds learned it\n", row, learned, seeds);
-  }
-}
-
 void print_claims(const std::vector<Record>& records) {
   const std::vector<study::ClaimResult> claims = study::judge_claims(records);
   const auto tested = [](const study::ClaimResult& c) { return c.verdict != study::Verdict::kNotTested; };
@@ -223,7 +201,6 @@ void print_end(const std::vector<Record>& records, bool several_seeds) {
     for (const study::Summary& summary : study::summarize(records)) {
       if (!summary.lengths.empty()) fmt::print("{}", study::table(summary));
     }
-    print_task_means(records);
   }
   print_claims(records);
 }
