@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
 """Times attention in Locant and the way it is done in PyTorch and ONNX Runtime today, in one run.
 
-Both sides take turns, round by round, so that a busy machine slows both alike; the ratio is the median over
-the rounds (above 1: Locant is faster). One thread is measured by processor time, several by the clock, on
-both sides. Batch 1, 8 heads of 64 unless the line says otherwise.
+Both sides take turns, round by round, so that a busy machine slows both alike; the ratio is the
+median over the rounds (above 1: Locant is faster). One thread is measured by processor time,
+several by the clock, on both sides. Batch 1, 8 heads of 64 unless the line says otherwise.
 
   ./run bench pytorch                      all of it, with one and two threads: about an hour
   ./run bench pytorch --only learned       what has "learned" in its name (a regular expression)
   ./run bench pytorch --smoke              every line once at an eighth of the length: does it run?
 
-Leave the machine alone: where other programs take a core, the threads of PyTorch wait for each other.
+Leave the machine alone: where other programs take a core, PyTorch's threads wait for each other.
 """
 
 import argparse
 import dataclasses
 import json
-import math
 import re
 import statistics
 import subprocess
@@ -23,6 +22,7 @@ import sys
 import time
 
 import peers
+from pytorch_peers import make_peer
 
 
 @dataclasses.dataclass
@@ -30,7 +30,7 @@ class Line:
     name: str
     case: str  # of `locant bench`, with {n} for the length
     n: int
-    peer: str  # a function below, with its arguments
+    peer: str  # a function of pytorch_peers, with its arguments
     goal: float = 0  # Locant is to be so many times as fast, one thread
 
     def locant_case(self, n, threads):
@@ -39,242 +39,133 @@ class Line:
 
 LINES = [
     # What everybody calls.
-    *[Line(f"SDPA {mask}{way} {n}", f"b1 h8 q{{n}} d64 {mask}{way}", n, f"sdpa causal={bool(mask)} way={way}")
-      for n in (512, 2048, 4096) for mask in ("", "causal ") for way in ("fwd", "fwd+bwd")],
-    *[Line(f"SDPA bf16 {mask}{way} 2048", f"b1 h8 q{{n}} d64 {mask}bf16 {way}", 2048,
-           f"sdpa causal={bool(mask)} way={way} dtype=bfloat16") for mask in ("", "causal ")
-      for way in ("fwd", "fwd+bwd")],
-    *[Line(f"ONNX Runtime {mask}fwd {n}", f"b1 h8 q{{n}} d64 {mask}fwd", n, f"onnx causal={bool(mask)}")
-      for n in (512, 2048, 4096) for mask in ("", "causal ")],
+    *[
+        Line(
+            f"SDPA {mask}{way} {n}",
+            f"b1 h8 q{{n}} d64 {mask}{way}",
+            n,
+            f"sdpa causal={bool(mask)} way={way}",
+        )
+        for n in (512, 2048, 4096)
+        for mask in ("", "causal ")
+        for way in ("fwd", "fwd+bwd")
+    ],
+    *[
+        Line(
+            f"SDPA bf16 {mask}{way} 2048",
+            f"b1 h8 q{{n}} d64 {mask}bf16 {way}",
+            2048,
+            f"sdpa causal={bool(mask)} way={way} dtype=bfloat16",
+        )
+        for mask in ("", "causal ")
+        for way in ("fwd", "fwd+bwd")
+    ],
+    *[
+        Line(
+            f"ONNX Runtime {mask}fwd {n}",
+            f"b1 h8 q{{n}} d64 {mask}fwd",
+            n,
+            f"onnx causal={bool(mask)}",
+        )
+        for n in (512, 2048, 4096)
+        for mask in ("", "causal ")
+    ],
     # A bias that depends on the distance, T5's.
-    *[Line(f"SDPA, ready bias matrix fwd {n}", "b1 h8 q{n} d64 t5 fwd", n, "bias built=False") for n in (512, 2048, 4096)],
-    *[Line(f"SDPA, bias matrix of each call fwd {n}", "b1 h8 q{n} d64 t5 fwd", n, "bias built=True")
-      for n in (512, 2048, 4096)],
-    *[Line(f"ONNX Runtime, ready bias matrix fwd {n}", "b1 h8 q{n} d64 t5 fwd", n, "onnx causal=False bias=True")
-      for n in (512, 2048)],
-    *[Line(f"SDPA, learned T5 bias fwd+bwd {n}", "b1 h8 q{n} d64 t5 fwd+bwd", n, "learned causal=False", goal)
-      for n, goal in ((512, 0), (2048, 3.5), (4096, 6))],
-    Line("SDPA, learned T5 bias causal fwd+bwd 2048", "b1 h8 q{n} d64 causal t5 fwd+bwd", 2048, "learned causal=True"),
-    *[Line(f"FlexAttention {mask}{kind or 'plain'} fwd 2048", f"b1 h8 q{{n}} d64 {mask}{kind} fwd", 2048,
-           f"flex causal={bool(mask)} kind={kind or 'plain'}")
-      for kind, mask in (("", ""), ("t5", ""), ("alibi", ""), ("", "causal "), ("alibi", "causal "))],
+    *[
+        Line(f"SDPA, ready bias matrix fwd {n}", "b1 h8 q{n} d64 t5 fwd", n, "bias built=False")
+        for n in (512, 2048, 4096)
+    ],
+    *[
+        Line(
+            f"SDPA, bias matrix of each call fwd {n}", "b1 h8 q{n} d64 t5 fwd", n, "bias built=True"
+        )
+        for n in (512, 2048, 4096)
+    ],
+    *[
+        Line(
+            f"ONNX Runtime, ready bias matrix fwd {n}",
+            "b1 h8 q{n} d64 t5 fwd",
+            n,
+            "onnx causal=False bias=True",
+        )
+        for n in (512, 2048)
+    ],
+    *[
+        Line(
+            f"SDPA, learned T5 bias fwd+bwd {n}",
+            "b1 h8 q{n} d64 t5 fwd+bwd",
+            n,
+            "learned causal=False",
+            goal,
+        )
+        for n, goal in ((512, 0), (2048, 3.5), (4096, 6))
+    ],
+    Line(
+        "SDPA, learned T5 bias causal fwd+bwd 2048",
+        "b1 h8 q{n} d64 causal t5 fwd+bwd",
+        2048,
+        "learned causal=True",
+    ),
+    *[
+        Line(
+            f"FlexAttention {mask}{kind or 'plain'} fwd 2048",
+            f"b1 h8 q{{n}} d64 {mask}{kind} fwd",
+            2048,
+            f"flex causal={bool(mask)} kind={kind or 'plain'}",
+        )
+        for kind, mask in (
+            ("", ""),
+            ("t5", ""),
+            ("alibi", ""),
+            ("", "causal "),
+            ("alibi", "causal "),
+        )
+    ],
     # Rows by distance, as people write them.
     Line("Shaw keys+values fwd 512", "b1 h8 q{n} d64 shaw(k=16) fwd", 512, "shaw way=fwd"),
-    Line("Shaw keys+values fwd+bwd 512", "b1 h8 q{n} d64 shaw(k=16) fwd+bwd", 512, "shaw way=fwd+bwd"),
-    Line("Shaw keys+values fwd+bwd 1024", "b1 h8 q{n} d64 shaw(k=16) fwd+bwd", 1024, "shaw way=fwd+bwd", 12),
-    Line("Transformer-XL fwd+bwd 512", "b1 h8 q{n} d64 causal transformer_xl fwd+bwd", 512, "xl way=fwd+bwd"),
+    Line(
+        "Shaw keys+values fwd+bwd 512", "b1 h8 q{n} d64 shaw(k=16) fwd+bwd", 512, "shaw way=fwd+bwd"
+    ),
+    Line(
+        "Shaw keys+values fwd+bwd 1024",
+        "b1 h8 q{n} d64 shaw(k=16) fwd+bwd",
+        1024,
+        "shaw way=fwd+bwd",
+        12,
+    ),
+    Line(
+        "Transformer-XL fwd+bwd 512",
+        "b1 h8 q{n} d64 causal transformer_xl fwd+bwd",
+        512,
+        "xl way=fwd+bwd",
+    ),
     Line("Transformer-XL fwd 2048", "b1 h8 q{n} d64 causal transformer_xl fwd", 2048, "xl way=fwd"),
-    Line("Transformer-XL fwd+bwd 2048", "b1 h8 q{n} d64 causal transformer_xl fwd+bwd", 2048, "xl way=fwd+bwd", 3.8),
+    Line(
+        "Transformer-XL fwd+bwd 2048",
+        "b1 h8 q{n} d64 causal transformer_xl fwd+bwd",
+        2048,
+        "xl way=fwd+bwd",
+        3.8,
+    ),
     # One new query against many keys.
-    *[Line(f"decode {name} {n} keys", f"b1 {sizes} q1 k{{n}} decode {dtype}", n, f"decode {how} dtype={long}")
-      for n in (4096, 32768) for dtype, long in (("f32", "float32"), ("bf16", "bfloat16"))
-      for name, sizes, how in ((f"{dtype}", "h8 d64", "h=8 g=8 d=64"), (f"{dtype} 32q/8kv", "h32 g8 d128", "h=32 g=8 d=128"))],
+    *[
+        Line(
+            f"decode {name} {n} keys",
+            f"b1 {sizes} q1 k{{n}} decode {dtype}",
+            n,
+            f"decode {how} dtype={long}",
+        )
+        for n in (4096, 32768)
+        for dtype, long in (("f32", "float32"), ("bf16", "bfloat16"))
+        for name, sizes, how in (
+            (f"{dtype}", "h8 d64", "h=8 g=8 d=64"),
+            (f"{dtype} 32q/8kv", "h32 g8 d128", "h=32 g=8 d=128"),
+        )
+    ],
 ]
 
 
-# --- the peers: each makes its inputs and returns a function that runs once -------------------------
-
-
-def numbers(*shape, grad=False, dtype=None):
-    import torch
-
-    return torch.randn(*shape, dtype=torch.float32).to(dtype or torch.float32).requires_grad_(grad)
-
-
-def train_step(call, *leaves):
-    """Forward, and backward into the leaves, like a training step that sets gradients to None."""
-    gradient = []
-
-    def step():
-        for leaf in leaves:
-            leaf.grad = None
-        out = call()
-        if not gradient:
-            gradient.append(numbers(*out.shape, dtype=out.dtype))
-        out.backward(gradient[0])
-
-    return step
-
-
-def inference(call):
-    import torch
-
-    def step():
-        with torch.inference_mode():
-            call()
-
-    return step
-
-
-def qkv(n, grad, dtype=None):
-    return [numbers(1, 8, n, 64, grad=grad, dtype=dtype) for _ in range(3)]
-
-
-def peer_sdpa(n, causal, way, dtype="float32"):
-    import torch
-
-    q, k, v = qkv(n, way != "fwd", getattr(torch, dtype))
-    call = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-    return inference(call) if way == "fwd" else train_step(call, q, k, v)
-
-
-def t5_bucket(distance, bidirectional, buckets=32, max_distance=128):
-    """As transformers computes it; distance is key minus query."""
-    import torch
-
-    result = 0
-    if bidirectional:
-        buckets //= 2
-        result = (distance > 0).long() * buckets
-        distance = distance.abs()
-    else:
-        distance = (-distance).clamp(min=0)
-    exact = buckets // 2
-    far = exact + (torch.log(distance.float() / exact) / math.log(max_distance / exact) * (buckets - exact)).long()
-    return result + torch.where(distance < exact, distance, far.clamp(max=buckets - 1))
-
-
-def t5_matrix(table, n, bidirectional=True):
-    """[1, H, n, n] of a table [buckets, H], as T5's compute_bias does in every forward pass."""
-    import torch
-
-    at = torch.arange(n)
-    bucket = t5_bucket(at[None, :] - at[:, None], bidirectional)
-    return torch.nn.functional.embedding(bucket, table).permute(2, 0, 1).unsqueeze(0)
-
-
-def peer_bias(n, built):
-    import torch
-
-    q, k, v = qkv(n, False)
-    table = numbers(32, 8)
-    ready = None if built else t5_matrix(table, n).contiguous()
-    call = lambda: torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=t5_matrix(table, n) if built else ready)
-    return inference(call)
-
-
-def peer_learned(n, causal):
-    import torch
-
-    q, k, v = qkv(n, True)
-    table = numbers(32, 8, grad=True)
-    mask = torch.full((n, n), -math.inf).triu(1) if causal else None
-
-    def call():
-        bias = t5_matrix(table, n, not causal)
-        if causal:
-            bias = bias + mask
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-
-    return train_step(call, q, k, v, table)
-
-
-def peer_flex(n, causal, kind):
-    import torch
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-    q, k, v = qkv(n, False)
-    table = numbers(32, 8)
-    at = torch.arange(-(n - 1), n)
-    bucket = t5_bucket(at, True)
-    slopes = torch.tensor([2.0 ** -(h + 1) for h in range(8)])
-    score = {
-        "plain": None,
-        "t5": lambda s, b, h, i, j: s + table[bucket[j - i + n - 1], h],
-        "alibi": lambda s, b, h, i, j: s + slopes[h] * (j - i) if causal else s - slopes[h] * (j - i).abs(),
-    }[kind]
-    block = create_block_mask(lambda b, h, i, j: j <= i, None, None, n, n, device="cpu") if causal else None
-    torch._dynamo.reset()
-    compiled = torch.compile(flex_attention)
-    return inference(lambda: compiled(q, k, v, score_mod=score, block_mask=block))
-
-
-def peer_shaw(n, way, k=16):
-    import torch
-
-    q, key, v = qkv(n, way != "fwd")
-    rows_k, rows_v = numbers(2 * k + 1, 64, grad=way != "fwd"), numbers(2 * k + 1, 64, grad=way != "fwd")
-    at = torch.arange(n)
-    index = (at[None, :] - at[:, None]).clamp(-k, k) + k
-
-    def call():
-        relative_k, relative_v = rows_k[index], rows_v[index]  # [n, n, D]
-        scores = q @ key.transpose(-1, -2) + torch.einsum("bhid,ijd->bhij", q, relative_k)
-        p = torch.softmax(scores / math.sqrt(64), -1)
-        return p @ v + torch.einsum("bhij,ijd->bhid", p, relative_v)
-
-    return inference(call) if way == "fwd" else train_step(call, q, key, v, rows_k, rows_v)
-
-
-def peer_xl(n, way):
-    import torch
-
-    grad = way != "fwd"
-    q, k, v = qkv(n, grad)
-    u, w = numbers(8, 1, 64, grad=grad), numbers(8, 1, 64, grad=grad)
-    r = numbers(8, n, 64, grad=grad)  # W_R R of the distances n-1 ... 0
-    mask = torch.ones(n, n, dtype=torch.bool).triu(1)
-
-    def shift(x):  # the published trick: one column of padding, and the same memory read with another width
-        x = torch.nn.functional.pad(x, (1, 0)).view(1, 8, n + 1, n)
-        return x[:, :, 1:].view(1, 8, n, n)
-
-    def call():
-        content = torch.einsum("bhid,bhjd->bhij", q + u, k)
-        position = shift(torch.einsum("bhid,hjd->bhij", q + w, r))
-        scores = ((content + position) / math.sqrt(64)).masked_fill(mask, -math.inf)
-        return torch.einsum("bhij,bhjd->bhid", torch.softmax(scores, -1), v)
-
-    return inference(call) if way == "fwd" else train_step(call, q, k, v, u, w, r)
-
-
-def peer_decode(n, h, g, d, dtype):
-    import torch
-
-    dtype = getattr(torch, dtype)
-    q = numbers(1, h, 1, d, dtype=dtype)
-    k, v = numbers(1, g, n, d, dtype=dtype), numbers(1, g, n, d, dtype=dtype)
-    return inference(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=h != g))
-
-
-def peer_onnx(n, causal, bias=False):
-    import numpy
-    import onnx
-    import onnxruntime
-    import torch
-
-    size = [1, n, 512]
-    value = lambda name, shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-    inputs = [value(name, size) for name in ("query", "key", "value")]
-    names = ["query", "key", "value"]
-    feed = {name: numpy.random.randn(*size).astype(numpy.float32) for name in names}
-    if bias:
-        inputs.append(value("bias", [1, 8, n, n]))
-        names += ["", "", "bias"]
-        feed["bias"] = t5_matrix(numbers(32, 8), n).contiguous().numpy()
-    node = onnx.helper.make_node("MultiHeadAttention", names, ["out"], domain="com.microsoft", num_heads=8,
-                                 unidirectional=int(causal))
-    graph = onnx.helper.make_graph([node], "attention", inputs, [value("out", size)])
-    model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[
-        onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)])
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return lambda: session.run(["out"], feed)
-
-
-def make_peer(text, n):
-    name, *words = text.split()
-    arguments = {}
-    for word in words:
-        key, value = word.split("=")
-        arguments[key] = {"True": True, "False": False}.get(value, int(value) if value.isdigit() else value)
-    return globals()["peer_" + name](n, **arguments)
-
-
-# --- measuring --------------------------------------------------------------------------------------
+# --- measuring ------------------------------------------------------------------------------------
 
 
 def clock(threads):
@@ -298,7 +189,9 @@ def measure(a, line, threads):
     n = max(32, line.n // 8) if a.smoke else line.n
     case = line.locant_case(n, threads)
     ours, theirs = [], []
-    ours.append(peers.locant_bench(a.locant, case)["median_ms"])  # a case that is refused is known before the work
+    ours.append(
+        peers.locant_bench(a.locant, case)["median_ms"]
+    )  # a case that is refused is known before the work
     ours.clear()
     step = make_peer(line.peer, n)
     step()  # compiles, and fills caches
@@ -306,25 +199,32 @@ def measure(a, line, threads):
         theirs.append(time_peer(step, threads))
         time.sleep(0.2)  # until the peer's idle threads no longer spin
         ours.append(peers.locant_bench(a.locant, case)["median_ms"])
-    result = {"name": line.name, "threads": threads, "case": case, "locant_ms": statistics.median(ours),
-              "peer_ms": statistics.median(theirs),
-              "ratio": statistics.median(y / x for x, y in zip(ours, theirs))}
+    result = {
+        "name": line.name,
+        "threads": threads,
+        "case": case,
+        "locant_ms": statistics.median(ours),
+        "peer_ms": statistics.median(theirs),
+        "ratio": statistics.median(y / x for x, y in zip(ours, theirs, strict=True)),
+    }
     if line.goal and threads == 1 and not a.smoke:
         result["goal"] = line.goal
         result["reached"] = result["ratio"] >= line.goal
     return result
 
 
-# --- memory -----------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 
 def status(field):
     with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) / 1e3 * 1.024 for line in file if line.startswith(field + ":"))
+        return next(
+            int(line.split()[1]) / 1e3 * 1.024 for line in file if line.startswith(field + ":")
+        )
 
 
 def memory_of_peer(n, threads):
-    """In a process of its own: by how many MB it grows in one forward+backward with a learned T5 bias."""
+    """In a process of its own: MB it grows by in a forward+backward with a learned T5 bias."""
     import torch
 
     torch.set_num_threads(threads)
@@ -338,24 +238,35 @@ def memory_of_peer(n, threads):
 
 
 def measure_memory(a, n, share):
-    """Peak of one forward+backward with a learned T5 table, outputs and gradients included on both sides."""
+    """Peak of one forward+backward with a learned T5 table, results included on both sides."""
     if a.smoke:
         n //= 8
     child = [sys.executable, __file__, "--memory-of-peer", str(n), "--threads", "2"]
-    theirs = json.loads(subprocess.run(child, check=True, capture_output=True, text=True).stdout)["extra_mb"]
+    theirs = json.loads(subprocess.run(child, check=True, capture_output=True, text=True).stdout)[
+        "extra_mb"
+    ]
     case = f"b1 h8 q{n} d64 t5 fwd+bwd t2"
     call = peers.locant_bench(a.locant, case)["extra_mb"]
-    results = 4e-6 * (4 * 8 * n * 64 + 8 * n)  # out, three gradients, lse; a table of 32 x 8 does not show
+    results = 4e-6 * (
+        4 * 8 * n * 64 + 8 * n
+    )  # out, three gradients, lse; a table of 32 x 8 does not show
     ours = call + results
-    result = {"name": f"memory, learned T5 bias fwd+bwd {n}", "threads": 2, "case": case, "locant_mb": ours,
-              "locant_beyond_results_mb": call, "peer_mb": theirs, "share": ours / theirs}
+    result = {
+        "name": f"memory, learned T5 bias fwd+bwd {n}",
+        "threads": 2,
+        "case": case,
+        "locant_mb": ours,
+        "locant_beyond_results_mb": call,
+        "peer_mb": theirs,
+        "share": ours / theirs,
+    }
     if not a.smoke:
         result["goal"] = share
         result["reached"] = ours / theirs <= share
     return result
 
 
-# --- the table --------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 
 
 def show(result):
@@ -363,16 +274,28 @@ def show(result):
     if "goal" in result:
         goal = f"  goal {result['goal']:.3g}{'' if result['reached'] else '  MISSED'}"
     if "share" in result:
-        print(f"{result['name']:48s} t{result['threads']} {result['locant_mb']:9.1f} MB {result['peer_mb']:9.1f} MB "
-              f"{result['share']:8.3f}{goal}", flush=True)
+        print(
+            f"{result['name']:48s} t{result['threads']} {result['locant_mb']:9.1f} MB "
+            f"{result['peer_mb']:9.1f} MB "
+            f"{result['share']:8.3f}{goal}",
+            flush=True,
+        )
     else:
-        print(f"{result['name']:48s} t{result['threads']} {result['locant_ms']:9.2f} ms {result['peer_ms']:9.2f} ms "
-              f"{result['ratio']:7.2f}x{goal}", flush=True)
+        print(
+            f"{result['name']:48s} t{result['threads']} {result['locant_ms']:9.2f} ms "
+            f"{result['peer_ms']:9.2f} ms "
+            f"{result['ratio']:7.2f}x{goal}",
+            flush=True,
+        )
 
 
 def parse():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--locant", default=str(peers.ROOT / "build/release/bin/locant"), help="the built command")
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument(
+        "--locant", default=str(peers.ROOT / "build/release/bin/locant"), help="the built command"
+    )
     p.add_argument("--threads", default="1,2", help="as in 1,2 (the default)")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--only", default="", help="lines whose name has this regular expression in it")
@@ -391,7 +314,11 @@ def main():
     a = parse()
     memory = [(2048, 0.1), (8192, 0.02)]
     if a.list:
-        print(*[line.name for line in LINES], *[f"memory, learned T5 bias fwd+bwd {n}" for n, _ in memory], sep="\n")
+        print(
+            *[line.name for line in LINES],
+            *[f"memory, learned T5 bias fwd+bwd {n}" for n, _ in memory],
+            sep="\n",
+        )
         return 0
     peers.enter(a.venv, [f"torch=={peers.TORCH}", "numpy", "onnx", "onnxruntime"])
     import onnxruntime
@@ -402,12 +329,23 @@ def main():
         memory_of_peer(a.memory_of_peer, int(a.threads))
         return 0
     if not a.json:
-        print(f"torch {torch.__version__}, onnxruntime {onnxruntime.__version__}; locant, peer, how many times as fast")
+        print(
+            f"torch {torch.__version__}, onnxruntime {onnxruntime.__version__}; "
+            "locant, peer, how many times as fast"
+        )
     failed = 0
-    jobs = [(line.name, lambda line=line, t=t: measure(a, line, t))
-            for line in LINES for t in map(int, a.threads.split(","))]
-    jobs += [(f"memory, learned T5 bias fwd+bwd {n}", lambda n=n, share=share: measure_memory(a, n, share))
-             for n, share in memory]
+    jobs = [
+        (line.name, lambda line=line, t=t: measure(a, line, t))
+        for line in LINES
+        for t in map(int, a.threads.split(","))
+    ]
+    jobs += [
+        (
+            f"memory, learned T5 bias fwd+bwd {n}",
+            lambda n=n, share=share: measure_memory(a, n, share),
+        )
+        for n, share in memory
+    ]
     for name, job in jobs:
         if not re.search(a.only, name):
             continue
@@ -415,7 +353,11 @@ def main():
             result = job()
         except Exception as error:  # one line that cannot be had is no reason to lose the others
             failed += 1
-            print(f"{name}: {type(error).__name__}: {str(error).strip()[:300]}", file=sys.stderr, flush=True)
+            print(
+                f"{name}: {type(error).__name__}: {str(error).strip()[:300]}",
+                file=sys.stderr,
+                flush=True,
+            )
             continue
         if a.json:
             print(json.dumps(result), flush=True)

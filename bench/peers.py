@@ -1,4 +1,4 @@
-"""What the comparisons share: a virtual environment with the peers, and the built programs of Locant."""
+"""What the comparisons share: a virtual environment with the peers, and Locant's built programs."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def _has(packages):
 
 
 def enter(folder, packages):
-    """Goes on in a Python that has the packages: this one, or one in `folder`, made with pip if need be."""
+    """Goes on in a Python with the packages: this one, or that of `folder`, made if need be."""
     if _has(packages):
         return
     if os.environ.get("LOCANT_BENCH_ENTERED") == str(folder):
@@ -38,7 +38,10 @@ def enter(folder, packages):
     if not python.exists():
         print(f"making the virtual environment {folder}", file=sys.stderr)
         venv.create(folder, with_pip=True)
-    probe = "import sys; sys.path.insert(0, sys.argv[1]); import peers; sys.exit(not peers._has(sys.argv[2:]))"
+    probe = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import peers; "
+        "sys.exit(not peers._has(sys.argv[2:]))"
+    )
     if subprocess.run([python, "-c", probe, str(ROOT / "bench"), *packages]).returncode:
         print(f"installing {' '.join(packages)} there", file=sys.stderr)
         subprocess.run([python, "-m", "pip", "install", *packages], check=True, stdout=sys.stderr)
@@ -47,8 +50,11 @@ def enter(folder, packages):
 
 
 def add_venv(parser):
-    parser.add_argument("--venv", default=str(ROOT / "build" / "venv-bench"),
-                        help="where the peers are installed, unless this Python has them (default %(default)s)")
+    parser.add_argument(
+        "--venv",
+        default=str(ROOT / "build" / "venv-bench"),
+        help="where the peers are installed, unless this Python has them (default %(default)s)",
+    )
 
 
 class Refused(Exception):
@@ -57,7 +63,15 @@ class Refused(Exception):
 
 def locant_bench(program, case, rounds=1, plain=False):
     """The JSON line of `locant bench`."""
-    command = [program, "bench", "--json", "--rounds", str(rounds), *([] if plain else ["--no-plain"]), case]
+    command = [
+        program,
+        "bench",
+        "--json",
+        "--rounds",
+        str(rounds),
+        *([] if plain else ["--no-plain"]),
+        case,
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise Refused(done.stderr.strip())
