@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -295,10 +296,16 @@ void judge_encoder(const TaskRuns& reverse, ClaimResult& result) {
     result.evidence = "needs runs of reverse_encoder with NoPE and others";
     return;
   }
+  // Where nothing was learned, with positions or without, the training was too short to tell.
+  const std::vector<std::string> names = reverse.names();
+  if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return reverse.learned(name) > 0; })) {
+    result.evidence = "no run of reverse_encoder was learned, with positions or without";
+    return;
+  }
   bool holds = true;
   std::vector<std::string> parts;
   for (double value : nope) holds = holds && value < kChance;
-  for (const std::string& name : reverse.names()) {
+  for (const std::string& name : names) {
     if (name != "nope") holds = holds && reverse.learned(name) == reverse.seeds(name);
     parts.push_back(reverse.text(name, reverse.longest(), false));
   }

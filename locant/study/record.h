@@ -75,10 +75,13 @@ struct Record {
   std::vector<std::pair<int64_t, double>> validation;  // step, validation loss at the train length
   std::vector<LearnedTable> tables;
   int64_t parameters = 0, position_parameters = 0;
-  double tokens_per_second = 0;  // training
-  double gflops = 0, peak_share = 0, train_seconds = 0, evaluate_seconds = 0;
+  // Of training steps alone (not of validation and saving), over every process that made some. The first step
+  // of each process, which pays for its start, is left out, unless there are no others.
+  double tokens_per_second = 0, gflops = 0, peak_share = 0;
+  double train_seconds = 0;  // of all training steps, first ones included
+  double evaluate_seconds = 0;
   int64_t memory_mb = 0;  // peak of the process so far
-  int threads = 1;
+  int threads = 1;        // of the training; the last ones, when they changed within
   std::string machine, instruction_set, version, started;
 
   bool is_task() const { return task != kLanguageModel && task != kFineTuning; }

@@ -89,7 +89,8 @@ bool train(Model& model, Lesson lesson, const TrainOptions& train_options, const
     Record so_far = record;
     so_far.curve = now.curve;
     so_far.validation = now.validation;
-    trainer.save(unfinished, fmt::format("{} {} {}\n{}", now.sum, now.seconds, now.summed, to_json(so_far)));
+    trainer.save(unfinished, fmt::format("{} {} {} {} {}\n{}", now.sum, now.seconds, now.summed, now.rated_seconds,
+                                         now.rated_steps, to_json(so_far)));
   };
   // Goes on from a stopped training if it was this one; any other file there is left alone.
   const auto take_up = [&] {
@@ -103,7 +104,11 @@ bool train(Model& model, Lesson lesson, const TrainOptions& train_options, const
       return false;
     }
     std::istringstream numbers(note.substr(0, note.find('\n')));
-    numbers >> course.sum >> course.seconds >> course.summed;
+    numbers >> course.sum >> course.seconds >> course.summed >> course.rated_seconds >> course.rated_steps;
+    if (before.threads != record.threads) {  // a rate is of one number of threads
+      if (trainer.steps_done() < train_options.steps) course.rated_seconds = 0, course.rated_steps = 0;
+      else record.threads = before.threads;
+    }
     course.curve = before.curve;
     course.validation = before.validation;
     record.started = before.started;
@@ -124,12 +129,11 @@ bool train(Model& model, Lesson lesson, const TrainOptions& train_options, const
   record.error = course.error;
   if (!record.diverged) keep(course);  // testing can be stopped too
   const int64_t batch_tokens = train_options.batch * model.config().length;
-  const auto tokens = double(std::max<int64_t>(1, trainer.steps_done()) * batch_tokens);
   record.train_seconds = course.seconds;
-  record.tokens_per_second = tokens / course.seconds;
+  record.tokens_per_second = double(batch_tokens) * course.steps_per_second(trainer.steps_done());
   record.gflops = record.tokens_per_second * flops_per_token(model.config()) / 1e9;
   if (at.options.peak_gflops > 0) {
-    record.peak_share = record.gflops / (at.options.peak_gflops * at.executor.threads());
+    record.peak_share = record.gflops / (at.options.peak_gflops * record.threads);
   }
   return true;
 }

@@ -20,13 +20,19 @@ double seconds_since(Clock::time_point begin) {
 
 }  // namespace
 
+double Course::steps_per_second(int64_t steps) const {
+  if (rated_steps > 0) return double(rated_steps) / rated_seconds;
+  return double(std::max<int64_t>(1, steps)) / seconds;
+}
+
 bool follow(const Lesson& lesson, Trainer& trainer, const ModelConfig& config, Course& course) {
   const int64_t steps = trainer.options().steps, tokens = trainer.options().batch * config.length;
   std::vector<int32_t> inputs(static_cast<size_t>(tokens)), targets(inputs.size());
   const int64_t every = std::max<int64_t>(1, steps / 100);        // a hundred points a curve,
   const int64_t check_every = std::max<int64_t>(1, steps / 10);  // ten of validation
+  const int64_t first = trainer.steps_done();
   auto kept = Clock::now();
-  for (int64_t step = trainer.steps_done(); step < steps; ++step) {
+  for (int64_t step = first; step < steps; ++step) {
     const bool stop = lesson.stop && lesson.stop();
     if (lesson.keep && (stop || seconds_since(kept) > kKeepSeconds)) {
       lesson.keep(course);
@@ -36,7 +42,12 @@ bool follow(const Lesson& lesson, Trainer& trainer, const ModelConfig& config, C
     const auto begin = Clock::now();
     lesson.fill(static_cast<uint64_t>(step), inputs, targets);
     const StepResult result = trainer.step(inputs, targets);
-    course.seconds += seconds_since(begin);
+    const double took = seconds_since(begin);
+    course.seconds += took;
+    if (step > first) {
+      course.rated_seconds += took;
+      ++course.rated_steps;
+    }
     if (!result.finite) {
       course.error = fmt::format("loss or gradient not finite at step {}", step + 1);
       return true;
@@ -53,7 +64,7 @@ bool follow(const Lesson& lesson, Trainer& trainer, const ModelConfig& config, C
       course.validation.emplace_back(step + 1, lesson.validate());
     }
     if (lesson.step_done) {
-      lesson.step_done(step + 1, steps, result.loss, double((step + 1) * tokens) / course.seconds);
+      lesson.step_done(step + 1, steps, result.loss, double(tokens) * course.steps_per_second(step + 1));
     }
   }
   return true;

@@ -17,9 +17,16 @@ namespace locant::study {
 struct Course {
   std::vector<std::pair<int64_t, double>> curve;       // step, mean loss since the last point
   std::vector<std::pair<int64_t, double>> validation;  // step, what Lesson::validate gave
-  double sum = 0, seconds = 0;  // of losses since the last point of the curve; of steps
+  double sum = 0;  // of losses since the last point of the curve
   int64_t summed = 0;
+  double seconds = 0;  // of all steps
+  // Of the steps a rate is taken from: all but the first that a process makes, which pays for its start (memory,
+  // threads, generated code).
+  double rated_seconds = 0;
+  int64_t rated_steps = 0;
   std::string error;  // not empty: loss or gradient was not finite, and at which step
+  // After `steps` in all. Where no step but first ones was made, these count.
+  double steps_per_second(int64_t steps) const;
 };
 
 struct Lesson {

@@ -154,7 +154,14 @@ TEST(Claims, EncoderWithoutPositions) {
   };
   EXPECT_EQ(verdict(judged({run(.01, 1)}), 11), Verdict::kHolds);
   EXPECT_EQ(verdict(judged({run(.06, 1)}), 11), Verdict::kFails);
-  EXPECT_EQ(verdict(judged({run(.01, .98)}), 11), Verdict::kFails) << "rope has not learned";
+  auto other = run(.01, 1);
+  other["alibi"] = task_record("reverse_encoder", "alibi", 0, .98, 0);
+  EXPECT_EQ(verdict(judged({other}), 11), Verdict::kFails) << "alibi has not learned, rope has";
+  // A training in which nothing was learned tells nothing; one in which NoPE alone learned does.
+  const auto short_run = judged({run(0, .98)});
+  EXPECT_EQ(verdict(short_run, 11), Verdict::kNotTested);
+  EXPECT_NE(short_run[10].evidence.find("no run of reverse_encoder was learned"), std::string::npos) << short_run[10].evidence;
+  EXPECT_EQ(verdict(judged({run(1, .5)}), 11), Verdict::kFails);
   auto alone = run(.01, 1);
   alone.erase("rope");
   EXPECT_EQ(verdict(judged({alone}), 11), Verdict::kNotTested);

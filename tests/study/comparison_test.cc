@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "locant/base/random.h"
 #include "locant/study/protocol.h"
@@ -193,6 +195,63 @@ TEST(Comparison, StoppedAndResumedEqualsOneGo) {
   }
   const auto rest = compare(small_options(out), corpus, executor, watcher);
   EXPECT_EQ(numbers_of(rest.records), numbers_of(whole.records));
+}
+
+// Every piece of work takes at least so long.
+class SlowExecutor final : public Executor {
+ public:
+  explicit SlowExecutor(double seconds) : seconds_(seconds) {}
+  int threads() const override { return 1; }
+  void run(int64_t count, TaskRef work) override {
+    if (seconds_ > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
+    for (int64_t n = 0; n < count; ++n) work(n, 0);
+  }
+  double seconds_;
+};
+
+TEST(Comparison, TheFirstStepIsNoPartOfTheRate) {
+  struct FirstIsSlow : Watcher {
+    explicit FirstIsSlow(SlowExecutor& executor) : executor(executor) {}
+    void step_done(int64_t, int64_t, double, double) override { executor.seconds_ = 0; }
+    SlowExecutor& executor;
+  };
+  constexpr double kStart = .2;
+  const Corpus corpus = small_corpus();
+  for (const int64_t steps : {6, 1}) {
+    ComparisonOptions options = small_options(folder("first_step"));
+    options.schemes = {"nope"};
+    options.settings.steps = steps;
+    options.settings.warmup = 0;
+    SlowExecutor executor(kStart);
+    FirstIsSlow watcher(executor);
+    const Record r = compare(options, corpus, executor, watcher).records.front();
+    const double tokens = double(options.settings.batch * options.settings.train_length);
+    EXPECT_GE(r.train_seconds, kStart);
+    // The others took what the first did not.
+    if (steps > 1) {
+      EXPECT_GE(r.tokens_per_second, tokens * double(steps - 1) / (r.train_seconds - kStart));
+    } else {
+      EXPECT_NEAR(r.tokens_per_second, tokens / r.train_seconds, 1e-9 * r.tokens_per_second) << "there is no other";
+    }
+  }
+}
+
+// The slow steps before a stop count in the rate after it.
+TEST(Comparison, AResumedRunsRateIsOfAllItsTime) {
+  constexpr double kSlow = .05;
+  const Corpus corpus = small_corpus();
+  ComparisonOptions options = small_options(folder("rate"));
+  options.schemes = {"nope"};
+  SlowExecutor slow(kSlow), quick(0);
+  Counting counting;
+  counting.stop_after = 3;
+  EXPECT_FALSE(compare(options, corpus, slow, counting).finished);
+  Watcher watcher;
+  const Record r = compare(options, corpus, quick, watcher).records.front();
+  const double tokens = double(options.settings.batch * options.settings.train_length);
+  EXPECT_GE(r.train_seconds, 3 * kSlow);
+  // Two of three slow steps and two of three quick ones are rated.
+  EXPECT_LE(r.tokens_per_second, 4 * tokens / (2 * kSlow));
 }
 
 // What a kill between the records of a run leaves: the first, or more and a piece of the next. With and
