@@ -30,14 +30,15 @@ std::vector<uint64_t> parse_seeds(const std::string& text) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string piece = text.substr(begin, end - begin);
     if (piece.empty() || piece.size() > 9 || piece.find_first_not_of("0123456789") != std::string::npos) {
-      fail("compare", "--seeds takes a count as in 3, or seeds as in 4,5,6; got \"", text, "\"");
+      fail("compare", "--seeds takes a count from 1 to 1000, as in 3, or seeds from 0 to 999999999, as in 4,5,6; got \"",
+           text, "\"");
     }
     numbers.push_back(std::stoull(piece));
     begin = end + 1;
   }
   if (numbers.size() > 1) return numbers;
   if (numbers[0] < 1 || numbers[0] > 1000) {
-    fail("compare", "--seeds must be a count from 1 to 1000, got ", text);
+    fail("compare", "--seeds: one number is a count, expected 1 to 1000, got ", text);
   }
   std::vector<uint64_t> seeds;
   for (uint64_t seed = 0; seed < numbers[0]; ++seed) seeds.push_back(seed);
@@ -54,10 +55,14 @@ std::vector<std::string> parse_schemes(const std::string& text, const Preset& pr
 
 std::vector<std::string> parse_tasks(const std::string& text, const Preset& preset) {
   if (text.empty()) return preset.tasks;
+  const std::vector<std::string> known = all_tasks();
   std::vector<std::string> list;
-  std::istringstream words(text);
+  std::istringstream words(text + ',');
   for (std::string word; std::getline(words, word, ',');) {
-    if (word != study::kLanguageModel && word != study::kFineTuning) task_named(word);
+    if (std::count(known.begin(), known.end(), word) == 0) {
+      fail("compare", "--tasks: ", word.empty() ? "an empty name" : "there is no task " + word, " in \"", text,
+           "\"; there are: ", join(known));
+    }
     if (std::count(list.begin(), list.end(), word)) fail("compare", "--tasks names ", word, " twice");
     list.push_back(word);
   }
@@ -150,6 +155,12 @@ Asked old_request_from(element json, const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<std::string> all_tasks() {
+  std::vector<std::string> names{study::kLanguageModel, study::kFineTuning};
+  for (const std::string& name : task_names()) names.push_back(name);
+  return names;
+}
 
 Asked asked_from(const AskedWords& words) {
   const Preset preset = preset_named(words.preset);

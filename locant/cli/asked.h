@@ -28,6 +28,9 @@ struct Asked {
   bool operator==(const Asked&) const = default;
 };
 
+// What --tasks takes.
+std::vector<std::string> all_tasks();
+
 // Throws std::invalid_argument.
 Asked asked_from(const AskedWords& words);
 study::ComparisonOptions options_of(const Asked& asked, const std::string& out);

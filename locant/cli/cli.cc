@@ -22,6 +22,7 @@
 #include "locant/base/check.h"
 #include "locant/checkpoint/atomic_file.h"
 #include "locant/cli/command.h"
+#include "locant/cli/memory.h"
 #include "locant/cli/say.h"
 #include "locant/simd/dispatch.h"
 #include "locant/study/version.h"
@@ -91,26 +92,16 @@ bool knows_command(const CLI::App& app, int argc, char** argv) {
   return false;
 }
 
-// CLI11 takes an integer past 64 bits for the last one there is.
-void refuse_integers_past_64_bits(CLI::App& app) {
-  const auto fits = [](bool is_signed) {
-    return [is_signed](const std::string& text) {
-      errno = 0;
-      if (is_signed) {
-        std::strtoll(text.c_str(), nullptr, 0);
-      } else {
-        std::strtoull(text.c_str(), nullptr, 0);
-      }
-      return errno != ERANGE ? std::string()
-                             : fmt::format("expected an integer below 2^{}, got {}", is_signed ? 63 : 64, text);
-    };
-  };
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
-    for (CLI::Option* option : command->get_options()) {
-      const std::string type = option->get_type_name();
-      if (type.rfind("INT", 0) == 0 || type.rfind("UINT", 0) == 0) option->check(fits(type[0] == 'I'));
-    }
-  }
+// As our own errors are said: "locant: [command] what is wrong".
+void say_refused(const CLI::App& app, const std::string& what) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const std::string command = chosen.empty() ? "" : chosen.front()->get_name();
+  say("locant: {}{}\n`locant {}--help` tells more.\n", command.empty() ? "" : "[" + command + "] ", what,
+      command.empty() ? "" : command + " ");
+}
+
+void say_no_memory() {
+  say("locant: not enough memory; {} are free\n", bytes_text(measure::free_memory()));
 }
 
 }  // namespace
@@ -167,7 +158,6 @@ int run(int argc, char** argv) {
   add_sample(app, action);
   add_report(app, action);
   add_bench(app, action);
-  refuse_integers_past_64_bits(app);
   if (!knows_command(app, argc, argv)) return kBadInput;
   // A file that may not grow is then an error with a message, as a full disk is, and leaves no piece behind.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -176,7 +166,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
+    say_refused(app, error.what());
     return kBadInput;
   }
   if (!simd::override_problem().empty()) {
@@ -199,7 +189,10 @@ int run(int argc, char** argv) {
     say("locant: {}\n", error.what());
     return kBadInput;
   } catch (const std::bad_alloc&) {
-    say("locant: not enough memory\n");
+    say_no_memory();
+    return kFailed;
+  } catch (const std::length_error&) {  // of a container that no memory could hold
+    say_no_memory();
     return kFailed;
   } catch (const std::system_error& error) {  // standard output, closed or full
     say("locant: {}\n", error.what());

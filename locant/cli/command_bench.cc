@@ -10,13 +10,16 @@
 #include "locant/base/check.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
+#include "locant/cli/memory.h"
 #include "locant/cli/say.h"
+#include "locant/cli/whole.h"
 #include "locant/measure/arrays.h"
 #include "locant/measure/goals.h"
 #include "locant/measure/measure.h"
 #include "locant/measure/oracle.h"
 #include "locant/measure/probe.h"
 #include "locant/study/json.h"
+#include "locant/study/words.h"
 
 namespace locant::cli {
 namespace {
@@ -54,14 +57,6 @@ std::vector<Wish> wishes_of(const std::vector<std::string>& arguments) {
 
 // Cases that are through; read by the thread that takes a signal.
 std::atomic<size_t> cases_done{0};
-
-std::string bytes_text(double bytes) {
-  for (const char* unit : {"bytes", "kB", "MB", "GB"}) {
-    if (bytes < 1000) return fmt::format("{:.3g} {}", bytes, unit);
-    bytes /= 1000;
-  }
-  return fmt::format("{:.4g} TB", bytes);
-}
 
 // Does a case, unless the memory for it is not there: that is said, and the next case goes on.
 template <class Work>
@@ -116,8 +111,8 @@ int measure_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
   for (const Wish& wish : wishes) width = std::max(width, static_cast<int>(wish.wanted.text().size()));
   if (!args.json) {
     SerialExecutor serial;
-    fmt::print("{}, {}, multiply-add peak {:.1f} GFLOP/s a thread; {} rounds\n", machine_name(),
-               simd::name(simd::chosen()), measure::fma_peak(serial, 0.1), args.rounds);
+    fmt::print("{}, {}, multiply-add peak {:.1f} GFLOP/s a thread; {}\n", machine_name(),
+               simd::name(simd::chosen()), measure::fma_peak(serial, 0.1), study::counted(args.rounds, "round"));
     fmt::print("{:<{}} {:>10} {:>10} {:>8} {:>6} {:>9} {:>8}\n", "case", width, "median ms", "best ms", "GFLOP/s",
                "peak %", "extra MB", "vs plain");
   }
@@ -144,7 +139,7 @@ int measure_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
     std::fflush(stdout);
     ++cases_done;
   }
-  if (goals && !args.json) fmt::print("{} of {} goals reached\n", reached, goals);
+  if (goals && !args.json) fmt::print("{} of {} reached\n", reached, study::counted(int64_t(goals), "goal"));
   return all ? kDone : kFailed;
 }
 
@@ -155,8 +150,8 @@ int check_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
   for (const Wish& wish : wishes) {
     const Case& c = wish.wanted;
     if (measure::check_cost(c) > kMuchOracle) {
-      say("locant: the oracle takes about {:.0f} minutes for \"{}\"; a shorter length tells as much\n",
-          std::ceil(measure::check_cost(c) / kMuchOracle), c.text());
+      say("locant: the oracle takes about {} for \"{}\"; a shorter length tells as much\n",
+          study::counted(std::llround(std::ceil(measure::check_cost(c) / kMuchOracle)), "minute"), c.text());
     }
     std::vector<measure::Difference> differences;
     if (!with_memory(c, measure::bytes_needed(c, true), [&] { differences = measure::check(c); })) {
@@ -209,8 +204,8 @@ void add_bench(CLI::App& app, Action& action) {
   command->add_flag("--check", args->check,
                     "Do not measure: compare each case with the scalar twin in double; exit code 1 when one is wrong "
                     "or left out for want of memory");
-  command->add_option("--rounds", args->rounds, "Measurements of each case; the median counts")
-      ->check(CLI::Range(1, 100000))->capture_default_str();
+  add_whole(command, "--rounds", args->rounds, 1, 100000, "Measurements of each case; the median counts")
+      ->capture_default_str();
   command->add_flag("--no-plain", args->no_plain, "Leave the plain case of the same shape out");
   command->add_flag("--json", args->json, "A line of JSON for each case");
   command->footer(
@@ -218,7 +213,7 @@ void add_bench(CLI::App& app, Action& action) {
       "  b1 h8 q2048 d64  batch, heads, queries, head size; also g key heads, k keys, v value size, t threads\n"
       "  causal  window=W (causal, W keys)  softcap=C  dropout=R\n"
       "  packed (cumulative lengths)  hook (a penalty by tile hook)\n"
-      "  decode (q1 over a cache of k tokens)  pages=P (the cache in pages)\n"
+      "  decode (over a cache of k tokens; q1 unless it says more)  pages=P (the cache in pages)\n"
       "  t5, 'shaw(k=16)', ...  a scheme of `locant schemes` with its options (five threads are threads=5)\n"
       "  fwd, bwd or fwd+bwd; f32 or bf16; isa=avx2 (an instruction set)\n"
       "Left out, they are b1 h8 q2048 d64, full, no scheme, fwd, one thread.\n"

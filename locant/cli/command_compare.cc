@@ -11,9 +11,11 @@
 #include "locant/cli/asked.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
+#include "locant/cli/memory.h"
 #include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
 #include "locant/cli/say.h"
+#include "locant/cli/whole.h"
 #include "locant/data/tasks.h"
 #include "locant/position/registry.h"
 #include "locant/simd/peak.h"
@@ -22,6 +24,7 @@
 #include "locant/study/protocol.h"
 #include "locant/study/report.h"
 #include "locant/study/summary.h"
+#include "locant/study/words.h"
 
 namespace locant::cli {
 namespace {
@@ -41,7 +44,16 @@ class Printer final : public study::Watcher {
  public:
   Printer(const study::ComparisonOptions& options, bool json, std::function<void()> on_begin)
       : settings_(options.settings), lengths_(study::test_lengths(settings_.train_length)), json_(json),
-        show_seeds_(options.seeds.size() > 1), on_begin_(std::move(on_begin)) {}
+        show_seeds_(options.seeds.size() > 1), on_begin_(std::move(on_begin)) {
+    for (const std::string& scheme : options.schemes) ++variants_[parse_specification(scheme).name];
+    for (const std::string& scheme : options.schemes) {
+      Record record;
+      record.name = parse_specification(scheme).name;
+      record.scheme = study::fitted_specification(scheme, settings_.train_length, ModelConfig().initial_deviation);
+      record.test_scaling = "yarn";  // the longest there is
+      if (variants_[record.name] > 1) label_width_ = std::max(label_width_, int(label(record).size()) + 1);
+    }
+  }
 
   void comparison_begins() override { on_begin_(); }
 
@@ -71,7 +83,7 @@ class Printer final : public study::Watcher {
     if (!json_) print(records);
     for (const Record& record : records) {
       if (json_) fmt::print("{}\n", study::to_json(record));
-      if (record.diverged) note(record.name + " diverged: " + record.error);
+      if (record.diverged) note(label(record) + " diverged: " + record.error);
     }
     std::fflush(stdout);
   }
@@ -88,9 +100,12 @@ class Printer final : public study::Watcher {
     if (first.task == study::kFineTuning && first.diverged) return;
     if (first.task == study::kFineTuning) {
       const auto& losses = first.losses.at(study::kWindows);
-      fmt::print("{} after {} more steps at {} under {}: {:.3f} there{}\n", first.name,
-                 first.settings.tuned_steps, first.settings.tuned_length, first.test_scaling,
-                 losses.begin()->second, seed_text(first));
+      Record trained = first;
+      trained.task = study::kLanguageModel;
+      trained.test_scaling = "none";
+      fmt::print("{} after {} at {} under {}: {:.3f} there{}\n", label(trained),
+                 study::counted(first.settings.tuned_steps, "more step"), first.settings.tuned_length,
+                 first.test_scaling, losses.begin()->second, seed_text(first));
       return;
     }
     begin_table(first);
@@ -99,16 +114,24 @@ class Printer final : public study::Watcher {
       return;
     }
     for (const study::Summary& summary : study::summarize(records)) {
-      for (const auto& scheme : summary.schemes) {
-        fmt::print("{}{}\n", study::table_row(scheme, lengths_, false), seed_text(first));
+      for (study::SchemeSummary scheme : summary.schemes) {
+        for (const Record& record : records) {
+          if (record.scheme == scheme.scheme && record.test_scaling == scheme.test_scaling) scheme.label = label(record);
+        }
+        fmt::print("{}{}\n", study::table_row(scheme, lengths_, false, label_width_), seed_text(first));
       }
     }
+  }
+  // With its options where several of its name are compared.
+  std::string label(const Record& record) const {
+    const auto named = variants_.find(record.name);
+    return study::label_of(record, named != variants_.end() && named->second > 1);
   }
   std::string seed_text(const Record& record) const {
     return show_seeds_ ? fmt::format("  seed {}", record.seed) : "";
   }
-  static std::string task_row(const Record& record) {
-    std::string row = fmt::format("{:<24}", record.name);
+  std::string task_row(const Record& record) const {
+    std::string row = fmt::format("{:<{}}", label(record), label_width_);
     if (record.diverged) return row + "diverged";
     for (const auto& [length, share] : record.exact_match) row += fmt::format("{:>8.3f}", share);
     return row + (record.learned() ? "" : "  not learned");
@@ -119,21 +142,24 @@ class Printer final : public study::Watcher {
     table_ = first.task;
     if (first.is_task()) {
       const Task& task = task_named(first.task);
-      fmt::print("{}: {}. Share of strings answered without a fault, trained up to length {}, {} steps.\n"
-                 "{:<24}", task.name, task.title, task.longest, first.settings.steps, "scheme");
+      fmt::print("{}: {}. Share of strings answered without a fault, trained up to length {}, {}.\n"
+                 "{:<{}}", task.name, task.title, task.longest, study::counted(first.settings.steps, "step"), "scheme",
+                 label_width_);
       for (int64_t length : task.test_lengths) fmt::print("{:>8}", length);
       fmt::print("\n");
       return;
     }
     fmt::print("Loss in nats per byte on the test part, read in windows of 1 to 16 L that do not overlap; "
-               "trained at L = {}, {} steps.\n", settings_.train_length, settings_.steps);
-    fmt::print("{}\n", study::table_header(settings_, lengths_, false));
+               "trained at L = {}, {}.\n", settings_.train_length, study::counted(settings_.steps, "step"));
+    fmt::print("{}\n", study::table_header(settings_, lengths_, false, label_width_));
   }
 
   study::Settings settings_;
   std::vector<int64_t> lengths_;
   bool json_, show_seeds_;
   std::function<void()> on_begin_;
+  std::map<std::string, int> variants_;  // of each name
+  int label_width_ = study::kLabelWidth;
   std::string table_;  // the task whose rows are printed
   int kept_ = 0;
   std::unique_ptr<Progress> progress_, evaluating_;
@@ -215,7 +241,12 @@ int compare_action(const CompareArguments& args) {
     if (!corpora.count(path)) corpora[path] = load_corpus(path);
     return corpora[path];
   };
-  for (const Asked& asked : list) study::plan(options_of(asked, args.out), corpus_of(asked));
+  for (const Asked& asked : list) {
+    const Corpus& corpus = corpus_of(asked);
+    for (const study::Run& run : study::plan(options_of(asked, args.out), corpus)) {
+      if (run.refusal.empty()) require_memory_to_train("compare", run.model_config(corpus));
+    }
+  }
   const auto can_run = [&](const Asked& asked) {
     try {
       study::plan(options_of(asked, args.out), corpus_of(asked));
@@ -271,14 +302,14 @@ void add_compare(CLI::App& app, Action& action) {
                       "Options you do not name are fitted to the training length.");
   command->add_option("--corpus", args->corpus, "UTF-8 text file, or a folder of them");
   command->add_option("--preset", args->preset, preset_help())->capture_default_str();
-  command->add_option("--length", args->length, "Training length L in bytes (tests run to 16 L)");
-  command->add_option("--steps", args->steps, "Training steps");
+  add_whole(command, "--length", args->length, 2, 65536, "Training length L in bytes, tested to 16 L");
+  add_whole(command, "--steps", args->steps, 1, 1000000000, "Training steps");
   command->add_option("--tasks", args->tasks,
-                      "What is learned, comma-separated: language_model, fine_tuning, " + join(task_names()) +
+                      "What is learned, comma-separated: " + join(all_tasks()) +
                           ". Without it, what the preset brings.");
-  command->add_option("--task-steps", args->task_steps, "Training steps of each task")->check(CLI::PositiveNumber);
-  command->add_option("--seeds", args->seeds, "How many (3), or which (4,5,6)");
-  command->add_option("--threads", args->threads, "Threads, 0 = all; results do not depend on it");
+  add_whole(command, "--task-steps", args->task_steps, 1, 1000000000, "Training steps of each task");
+  command->add_option("--seeds", args->seeds, "How many (3; 1 to 1000), or which (4,5,6; each 0 to 999999999)");
+  add_whole(command, "--threads", args->threads, 0, 1024, "Threads, 0 = all; results do not depend on it");
   command->add_option("--out", args->out, "Folder for records, weights and report")->capture_default_str();
   CLI::Option* resume = command->add_flag("--resume", args->resume, "Go on with everything asked for in --out so far");
   for (const char* name : {"--schemes", "--corpus", "--preset", "--length", "--steps", "--seeds", "--tasks",
@@ -292,16 +323,13 @@ void add_compare(CLI::App& app, Action& action) {
                   "A comparison that was stopped continues when the same command is given again, or with --resume. What is\n"
                   "asked in the same --out later is added to it: other schemes, seeds or tasks, under the same settings.");
   command->callback([args, command, &action] {
-    for (const char* name : {"--length", "--steps"}) {
-      if (command->count(name) && (name == std::string("--length") ? args->length : args->steps) < 1) {
-        throw CLI::ValidationError(
-            name, fmt::format("must be at least 1, got {}", name == std::string("--length") ? args->length : args->steps));
-      }
-    }
     if (command->count("--schemes") && args->schemes.empty()) {
       throw CLI::ValidationError("--schemes", "is empty; there are: all, or " + join(scheme_names()));
     }
-    if (command->count("--seeds") && args->seeds.empty()) throw CLI::ValidationError("--seeds", "is empty");
+    if (command->count("--tasks") && args->tasks.empty()) {
+      throw CLI::ValidationError("--tasks", "is empty; there are: " + join(all_tasks()));
+    }
+    if (command->count("--seeds") && args->seeds.empty()) throw CLI::ValidationError("--seeds", "is empty; expected a count from 1 to 1000, or seeds, as in 4,5,6");
     action = [args] { return compare_action(*args); };
   });
 }

@@ -9,7 +9,9 @@
 #include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
 #include "locant/cli/test_options.h"
+#include "locant/cli/whole.h"
 #include "locant/data/corpus.h"
+#include "locant/data/tasks.h"
 #include "locant/study/json.h"
 #include "locant/study/protocol.h"
 #include "locant/study/summary.h"
@@ -24,14 +26,45 @@ struct EvalArguments {
   bool json = false;
 };
 
+// Read with the model's own bytes: one it never saw is an error that names it. What the model was trained on, where
+// that is no text, is told too.
+Corpus corpus_for(const Model& model, const EvalArguments& args) {
+  const ModelConfig& config = model.config();
+  std::vector<std::string> answers;  // tasks that such a model is for
+  Question question;
+  std::string prompt;
+  for (const Task& task : tasks()) {
+    if (task.bytes != config.bytes || task.encoder != config.encoder || task.sequence != config.length) continue;
+    answers.push_back(task.name);
+    question = test_questions(task, task.test_lengths.front(), 1).front();
+    prompt = task.text(question.prompt);
+  }
+  std::string trained;
+  if (!answers.empty() || config.encoder) {
+    trained = fmt::format("{} was trained on a task ({}), not on a text: its shares of right answers are in the records "
+                          "of the comparison that made it (`locant report FOLDER`)",
+                          args.model, answers.empty() ? "an encoder's" : fmt::format("{}", fmt::join(answers, " or ")));
+    if (!config.encoder) {
+      trained += fmt::format(", and `locant sample {} --prompt '{}' --length {} --temperature 0` lets it answer", args.model,
+                             prompt, question.answer.size());
+    }
+  }
+  if (config.encoder) fail("eval", trained);
+  CorpusOptions options;
+  options.vocabulary = config.bytes;
+  try {
+    return load_corpus(args.corpus, options);
+  } catch (const std::invalid_argument& error) {
+    if (trained.empty()) throw;
+    fail("eval", trained, "; ", error.what());
+  }
+}
+
 int eval_action(const EvalArguments& args) {
   if (!std::filesystem::exists(args.model)) fail("eval", args.model, ": there is no such file");
   const Model model = load_model(args.model);
   check_test_scheme("eval", model, args.scheme);
-  // Read with the model's own bytes: one it never saw is an error that names it.
-  CorpusOptions corpus_options;
-  corpus_options.vocabulary = model.config().bytes;
-  const Corpus corpus = load_corpus(args.corpus, corpus_options);
+  const Corpus corpus = corpus_for(model, args);
   const int64_t length = model.config().length;
   if (static_cast<int64_t>(corpus.vocabulary.size()) != model.config().vocabulary) {
     fail("eval", args.model, " knows ", model.config().vocabulary, " byte values, ", args.corpus, " has ",
@@ -99,7 +132,7 @@ void add_eval(CLI::App& app, Action& action) {
   command->add_option("--scheme", args->scheme, kTestSchemeHelp);
   command->add_option("--part", args->part, "Part of the text")
       ->check(CLI::IsMember({"train", "validation", "test"}))->capture_default_str();
-  command->add_option("--threads", args->threads, "0 = all; results do not depend on it")->capture_default_str();
+  add_whole(command, "--threads", args->threads, 0, 1024, "0 = all; results do not depend on it")->capture_default_str();
   command->add_flag("--json", args->json, "Print a line of JSON for each loss");
   command->footer("Example: locant eval rope.safetensors --corpus book.txt --scheme 'rope(scaling=ntk,factor=4)'");
   command->callback([args, &action] { action = [args] { return eval_action(*args); }; });

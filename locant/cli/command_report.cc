@@ -109,14 +109,17 @@ void say_copies(const std::vector<study::Record>& records) {
     }
   }
   if (copies == 0) return;
-  say("locant: {} of the records repeat a run; the first of each counts{}\n", copies,
+  say("locant: {} of the records {} a run; the first of each counts{}\n", copies, copies == 1 ? "repeats" : "repeat",
       largest > 0 ? fmt::format(" (losses or shares differ by up to {:.2g})", largest) : "");
 }
 
 int report_action(const ReportArguments& args) {
   std::vector<study::Record> records;
   for (std::string path : args.records) {
-    if (std::filesystem::is_directory(path)) path += "/records.jsonl";
+    if (std::filesystem::is_directory(path)) {
+      if (!std::filesystem::exists(path + "/records.jsonl")) fail("report", path, ": there is no records.jsonl in this folder");
+      path += "/records.jsonl";
+    }
     study::RecordFile file = study::read_records(path);
     for (const std::string& note : file.notes) say("locant: {}\n", note);
     records.insert(records.end(), file.records.begin(), file.records.end());

@@ -8,6 +8,7 @@
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/test_options.h"
+#include "locant/cli/whole.h"
 #include "locant/study/json.h"
 #include "locant/train/generate.h"
 
@@ -43,7 +44,6 @@ std::vector<int32_t> tokens_of(const std::string& prompt, const Model& model, co
 
 int sample_action(const SampleArguments& args) {
   if (!std::filesystem::exists(args.model)) fail("sample", args.model, ": there is no such file");
-  if (args.length < 1 || args.length > 1 << 20) fail("sample", "--length must be 1 to 1048576 bytes, got ", args.length);
   args.sampling.check();
   const Model model = load_model(args.model);
   check_test_scheme("sample", model, args.scheme);
@@ -83,12 +83,11 @@ void add_sample(CLI::App& app, Action& action) {
       "sample", "Let a saved model go on with a text, byte by byte; positions go on past its training length.");
   command->add_option("model", args->model, "A file that `locant train` or `locant compare` saved")->required();
   command->add_option("--prompt", args->prompt, "The text to go on with")->required();
-  command->add_option("--length", args->length, "Bytes to write")->capture_default_str();
+  add_whole(command, "--length", args->length, 1, 1 << 20, "Bytes to write")->capture_default_str();
   command->add_option("--temperature", args->sampling.temperature, "0: always the likeliest byte")
       ->capture_default_str();
-  command->add_option("--top-k", args->sampling.top_k, "Only the k likeliest bytes, 0 = all")->capture_default_str();
-  command->add_option("--seed", args->seed, "The same seed writes the same text")
-      ->check(CLI::NonNegativeNumber)->capture_default_str();
+  add_whole(command, "--top-k", args->sampling.top_k, 0, 256, "Only the k likeliest bytes, 0 = all")->capture_default_str();
+  add_whole(command, "--seed", args->seed, 0, UINT64_MAX, "The same seed writes the same text")->capture_default_str();
   command->add_option("--scheme", args->scheme, kTestSchemeHelp);
   command->add_flag("--recompute", args->recompute, "Read everything again for every byte, without a cache: the same text, slower");
   command->add_flag("--json", args->json, "Print a line of JSON");

@@ -4,8 +4,10 @@
 #include "locant/base/check.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
+#include "locant/cli/whole.h"
 #include "locant/position/registry.h"
 #include "locant/study/json.h"
+#include "locant/study/words.h"
 
 namespace locant::cli {
 namespace {
@@ -62,19 +64,19 @@ void print_scheme(Scheme& scheme, const Sizes& sizes, bool options) {
 
 int schemes_action(const SchemesArguments& args) {
   Sizes sizes = args.sizes;
-  if (sizes.layers < 1 || sizes.heads < 1 || sizes.width < 1 || sizes.width % sizes.heads != 0) {
-    fail("schemes", "layers, heads and width must be at least 1 and heads divide the width, got ", sizes.layers,
-         ", ", sizes.heads, ", ", sizes.width);
+  if (sizes.width % sizes.heads != 0) {
+    fail("schemes", "--heads must divide --width, got ", sizes.heads, " heads and width ", sizes.width);
   }
   sizes.head_size = sizes.width / sizes.heads;
   std::vector<std::string> names = scheme_names();
   if (!args.name.empty()) names = {args.name};
+  std::vector<std::unique_ptr<Scheme>> schemes;
+  for (const std::string& name : names) schemes.push_back(make_scheme(name));
   if (!args.json) {
-    fmt::print("Position parameters are counted for {} layers, {} heads, width {}.\n\n", sizes.layers,
-               sizes.heads, sizes.width);
+    fmt::print("Position parameters are counted for {}, {}, width {}.\n\n", study::counted(sizes.layers, "layer"),
+               study::counted(sizes.heads, "head"), sizes.width);
   }
-  for (const std::string& name : names) {
-    const std::unique_ptr<Scheme> scheme = make_scheme(name);
+  for (const std::unique_ptr<Scheme>& scheme : schemes) {
     if (args.json) {
       fmt::print("{}\n", json_of(*scheme, sizes));
     } else {
@@ -93,9 +95,10 @@ void add_schemes(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "schemes", "List every scheme: where it acts, what it learns and costs, what happens past the training length.");
   command->add_option("name", args->name, "Only this one, with its options explained; options may be given");
-  command->add_option("--layers", args->sizes.layers, "Count parameters for this many layers")->capture_default_str();
-  command->add_option("--heads", args->sizes.heads)->capture_default_str();
-  command->add_option("--width", args->sizes.width)->capture_default_str();
+  add_whole(command, "--layers", args->sizes.layers, 1, 1024, "Count parameters for this many layers")
+      ->capture_default_str();
+  add_whole(command, "--heads", args->sizes.heads, 1, 4096, "Divides the width")->capture_default_str();
+  add_whole(command, "--width", args->sizes.width, 1, 65536, "")->capture_default_str();
   command->add_flag("--json", args->json, "A line of JSON for each");
   command->footer("Examples:\n  locant schemes\n  locant schemes 't5(buckets=64)' --layers 12 --heads 12 --width 768");
   command->callback([args, &action] { action = [args] { return schemes_action(*args); }; });

@@ -11,10 +11,14 @@
 #include "locant/checkpoint/atomic_file.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
+#include "locant/cli/memory.h"
 #include "locant/cli/say.h"
+#include "locant/cli/whole.h"
+#include "locant/position/registry.h"
 #include "locant/study/json.h"
 #include "locant/study/permuted_sentence.h"
 #include "locant/study/scheme_view.h"
+#include "locant/study/words.h"
 #include "locant/study/worked_example.h"
 
 namespace locant::cli {
@@ -68,7 +72,7 @@ void print_rotation(const Rotation& turn) {
 }
 
 void print_shown(const SchemeView& shown) {
-  fmt::print("{}, length {}, {} heads, {}\n", shown.specification, shown.length, shown.heads,
+  fmt::print("{}, length {}, {}, {}\n", shown.specification, shown.length, study::counted(shown.heads, "head"),
              shown.causal ? "causal" : "full attention");
   if (shown.learns) fmt::print("What it learns is shown as drawn at the start (seed 0).\n");
   const Terms<double>& terms = shown.terms;
@@ -173,7 +177,18 @@ void write_page(const std::string& path, const std::string& page) {
   say("Page: {}\n", path);
 }
 
+// A scheme's learned numbers at the sizes they are shown at.
+void check_memory(const std::string& text, const study::ViewOptions& view) {
+  const std::unique_ptr<Scheme> scheme = make_scheme(text);
+  const int64_t width = view.heads * view.head_size;
+  const int64_t numbers = parameter_count(*scheme, {1, view.heads, view.head_size, width, 0});
+  require_memory("show", fmt::format("{} with its {} learned numbers", text, numbers), 8.0 * double(numbers));
+}
+
 int show_action(const ShowArguments& args) {
+  for (const std::string& text : {args.scheme, args.compare}) {
+    if (!text.empty()) check_memory(text, args.view);
+  }
   const auto show_whole = [&](const auto& shown) {
     fmt::print("{}", study::text_of(shown));
     std::fflush(stdout);
@@ -222,9 +237,9 @@ void add_show(CLI::App& app, Action& action) {
       "show", "Show one scheme: index map, slopes, frequencies, the matrix of what is added to scores; or one step "
               "of attention by hand.");
   command->add_option("scheme", args->scheme, "As in alibi or t5(buckets=32,max_distance=128)")->required();
-  CLI::Option* length = command->add_option("--length", args->view.length, "Positions 0 to N-1");
-  CLI::Option* heads = command->add_option("--heads", args->view.heads)->capture_default_str();
-  CLI::Option* head_size = command->add_option("--head-size", args->view.head_size)->capture_default_str();
+  CLI::Option* length = add_whole(command, "--length", args->view.length, 1, 4096, "Positions 0 to N-1");
+  CLI::Option* heads = add_whole(command, "--heads", args->view.heads, 1, 256, "")->capture_default_str();
+  CLI::Option* head_size = add_whole(command, "--head-size", args->view.head_size, 1, 1024, "")->capture_default_str();
   CLI::Option* full = command->add_flag("--full", args->view.full, "Full attention, not causal");
   CLI::Option* fit = command->add_flag("--fit", args->view.fit, "Options you do not name as `compare` would fit them to --length");
   CLI::Option* compare = command->add_option("--compare", args->compare, "Another scheme, beside it");
@@ -246,7 +261,10 @@ void add_show(CLI::App& app, Action& action) {
                   "  locant show nope --permute 'the dog bit the man'\n"
                   "  locant show 'rope(scaling=yarn,factor=4,original=64)' --length 256 --head-size 64");
   command->callback([args, length, example, permute, &action] {
-    if (!length->count() && !example->count() && !permute->count()) throw CLI::RequiredError("--length (or --example, --permute)");
+    if (!length->count() && !example->count() && !permute->count()) {
+      throw CLI::RequiredError(fmt::format("--length N is required (or --example, or --permute 'WORDS'), as in: "
+                                           "locant show '{}' --length 16", args->scheme), CLI::ExitCodes::RequiredError);
+    }
     if (permute->count() && args->permute.empty()) throw CLI::ValidationError("--permute", "is empty");
     action = [args] { return show_action(*args); };
   });

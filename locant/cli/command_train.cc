@@ -1,18 +1,22 @@
 // locant train: one model, kept as a safetensors file.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "locant/base/check.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
+#include "locant/cli/memory.h"
 #include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
 #include "locant/cli/say.h"
+#include "locant/cli/whole.h"
 #include "locant/data/corpus.h"
 #include "locant/study/comparison.h"
 #include "locant/study/json.h"
 #include "locant/study/training.h"
+#include "locant/study/words.h"
 #include "locant/train/trainer.h"
 
 namespace locant::cli {
@@ -31,13 +35,19 @@ std::string scaled_scheme(const Model& model, int64_t length, const std::string&
   const int64_t original = model.config().length;
   if (scaling == "none") return model.config().scheme;
   std::vector<std::string> labels;
-  for (const Variant& variant :
-       model.scheme().test_time_variants(double(length) / double(original), original)) {
-    if (variant.label == scaling) return variant.specification;
-    labels.push_back(variant.label);
+  for (const Variant& variant : model.scheme().test_time_variants(2, original)) labels.push_back(variant.label);
+  if (std::count(labels.begin(), labels.end(), scaling) == 0) {
+    fail("train", "--scaling ", scaling, ": ", model.scheme().name(),
+         labels.empty() ? " has no scalings" : " has " + join(labels));
   }
-  fail("train", "--scaling ", scaling, ": ", model.scheme().name(),
-       labels.empty() ? " has no scalings" : " has " + join(labels));
+  if (length <= original) {
+    fail("train", "--scaling ", scaling, " is for texts longer than the model was trained on: --length must be above ",
+         original, ", got ", length);
+  }
+  for (const Variant& variant : model.scheme().test_time_variants(double(length) / double(original), original)) {
+    if (variant.label == scaling) return variant.specification;
+  }
+  fail("train", "--scaling ", scaling, ": ", model.scheme().name(), " has none from length ", original, " to ", length);
 }
 
 // A new model, or a trained one that goes on.
@@ -64,13 +74,12 @@ Model begin_model(TrainArguments& args, Corpus& corpus) {
   args.model.bytes = corpus.vocabulary;
   args.model.scheme =
       study::fitted_specification(args.scheme, args.model.length, args.model.initial_deviation);
+  args.model.check();
+  require_memory_to_train("train", args.model);
   return Model(args.model);
 }
 
 int train_action(TrainArguments args) {
-  if (args.model.length < 2) {
-    fail("train", "--length must be at least 2 (at one token there is no distance), got ", args.model.length);
-  }
   args.train.check();
   catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
@@ -102,8 +111,8 @@ int train_action(TrainArguments args) {
     json.real("loss", last_loss).integer("parameters", model.parameters());
     fmt::print("{}\n", json.str());
   } else {
-    fmt::print("{}: {} after {} steps, loss of the last batch {:.3f}\n", args.out, config.scheme,
-               trainer.steps_done(), last_loss);
+    fmt::print("{}: {} after {}, loss of the last batch {:.3f}\n", args.out, config.scheme,
+               study::counted(trainer.steps_done(), "step"), last_loss);
   }
   return !course.error.empty() ? kFailed : !finished ? kStopped : kDone;
 }
@@ -119,18 +128,19 @@ void add_train(CLI::App& app, Action& action) {
   CLI::Option* from = command->add_option("--from", args->from, "Go on with a saved model in place of a new one");
   command->add_option("--scaling", args->scaling, "With --from: none, or a scaling of its scheme to --length (pi, ntk, yarn)")
       ->capture_default_str();
-  command->add_option("--length", args->model.length, "Training length in bytes")->capture_default_str();
-  command->add_option("--steps", args->train.steps)->capture_default_str();
-  command->add_option("--batch", args->train.batch, "Sequences a step")->capture_default_str();
-  command->add_option("--layers", args->model.layers)->excludes(from)->capture_default_str();
-  command->add_option("--width", args->model.width)->excludes(from)->capture_default_str();
-  command->add_option("--heads", args->model.heads, "Divides the width")->excludes(from)->capture_default_str();
-  command->add_option("--feed-forward", args->model.feed_forward, "Hidden width, 0 = 4 times the width")->excludes(from)->capture_default_str();
+  add_whole(command, "--length", args->model.length, 2, 1 << 24, "Training length in bytes")->capture_default_str();
+  add_whole(command, "--steps", args->train.steps, 1, 1000000000, "")->capture_default_str();
+  add_whole(command, "--batch", args->train.batch, 1, 1000000, "Sequences a step")->capture_default_str();
+  add_whole(command, "--layers", args->model.layers, 1, 1024, "")->excludes(from)->capture_default_str();
+  add_whole(command, "--width", args->model.width, 1, 65536, "")->excludes(from)->capture_default_str();
+  add_whole(command, "--heads", args->model.heads, 1, 4096, "Divides the width")->excludes(from)->capture_default_str();
+  add_whole(command, "--feed-forward", args->model.feed_forward, 0, 1 << 20, "Hidden width, 0 = 4 times the width")
+      ->excludes(from)->capture_default_str();
   command->add_option("--learning-rate", args->train.learning_rate)->capture_default_str();
   command->add_option("--table-rate", args->train.table_learning_rate_multiplier,
                       "Learning rate of position tables, as a multiple")->capture_default_str();
-  command->add_option("--seed", args->model.seed)->check(CLI::NonNegativeNumber)->capture_default_str();
-  command->add_option("--threads", args->threads, "0 = all; results do not depend on it")->capture_default_str();
+  add_whole(command, "--seed", args->model.seed, 0, UINT64_MAX, "")->capture_default_str();
+  add_whole(command, "--threads", args->threads, 0, 1024, "0 = all; results do not depend on it")->capture_default_str();
   command->add_flag("--json", args->json, "Print the result as a line of JSON");
   command->footer("Examples:\n  locant train rope --corpus book.txt --out rope.safetensors\n"
                   "  locant train --from rope.safetensors --length 128 --scaling pi --steps 70 --corpus book.txt --out rope-128.safetensors");

@@ -1,6 +1,8 @@
 #include "locant/measure/goals.h"
 
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 
 #include "locant/base/check.h"
@@ -82,8 +84,9 @@ Wish parse_wish(std::string_view line) {
 }
 
 std::vector<Wish> read_wishes(const std::string& path) {
+  errno = 0;
   std::ifstream in(path);
-  if (!in) fail("bench", path, ": cannot be read");
+  if (!in) fail("bench", path, ": cannot be read: ", std::strerror(errno));
   std::vector<Wish> wishes;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
@@ -95,7 +98,7 @@ std::vector<Wish> read_wishes(const std::string& path) {
       throw std::invalid_argument(path + ", line " + std::to_string(number) + ": " + error.what());
     }
   }
-  if (in.bad()) fail("bench", path, ": cannot be read to its end");
+  if (in.bad()) fail("bench", path, ": cannot be read to its end: ", std::strerror(errno));
   if (wishes.empty()) fail("bench", path, ": no case in it");
   return wishes;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "locant/study/paired.h"
+#include "locant/study/words.h"
 
 namespace locant::study {
 namespace {
@@ -19,7 +20,7 @@ constexpr double kBreak = 0.3;
 constexpr double kHeld = 0.05;
 
 std::string at(const Summary& summary, int64_t length) {
-  return fmt::format("{:g} L", double(length) / double(summary.settings.train_length));
+  return ratio_number(length, summary.settings.train_length) + " L";
 }
 
 double mean_loss(const SchemeSummary& s, int64_t length) {
@@ -29,7 +30,7 @@ double mean_loss(const SchemeSummary& s, int64_t length) {
   return found == by_length->second.end() ? NAN : found->second.mean;
 }
 
-std::string seeds_text(size_t count) { return count == 1 ? "1 seed" : fmt::format("{} seeds", count); }
+std::string seeds_text(size_t count) { return counted(int64_t(count), "seed"); }
 
 std::string names(const std::vector<std::string>& list) { return fmt::format("{}", fmt::join(list, ", ")); }
 
@@ -210,8 +211,8 @@ void add_fine_tuning(const Summary& text, const std::vector<Summary>& all, Advic
       for (const SchemeSummary& plain : text.schemes) {
         if (plain.scheme == s.scheme && plain.test_scaling == "none") gain = difference(s, plain, kWindows, length);
       }
-      advice.reasons.push_back(fmt::format("With {} more steps at {} under {}: {} there, {} from the untuned model.",
-                                           tuned.settings.tuned_steps, at(text, length), s.test_scaling,
+      advice.reasons.push_back(fmt::format("With {} at {} under {}: {} there, {} from the untuned model.",
+                                           counted(tuned.settings.tuned_steps, "more step"), at(text, length), s.test_scaling,
                                            loss_text(s, kWindows, length), interval_text(gain)));
     }
   }

@@ -3,8 +3,10 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -277,8 +279,9 @@ Record record_from_json(const std::string& line, const std::string& where) {
 }
 
 RecordFile read_records(const std::string& path) {
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (!in) fail("records", path, ": cannot be read");
+  if (!in) fail("records", path, ": cannot be read: ", std::strerror(errno));
   RecordFile file;
   simdjson::dom::parser parser;
   std::string line;
@@ -298,7 +301,7 @@ RecordFile read_records(const std::string& path) {
     }
     file.records.push_back(record_from(root, where));
   }
-  if (in.bad()) fail("records", path, ": reading failed");
+  if (in.bad()) fail("records", path, ": cannot be read to its end: ", std::strerror(errno));
   return file;
 }
 

@@ -14,6 +14,7 @@
 #include "locant/study/report_page.h"
 #include "locant/study/report_tables.h"
 #include "locant/study/summary.h"
+#include "locant/study/words.h"
 
 namespace locant::study {
 namespace {
@@ -126,12 +127,12 @@ std::string how_made(const Summary& summary) {
   }
   std::string html = fmt::format(
       "<p>Text {} (fingerprint {}), bytes as tokens; first 90 % for training, the next 5 % for "
-      "validation curves, the last 5 % for all tables. Model: {} layers, width {}, {} heads, "
-      "feed-forward {}; trained {} steps of {} sequences of L = {} bytes, AdamW, learning rate {:g}, "
+      "validation curves, the last 5 % for all tables. Model: {}, width {}, {}, "
+      "feed-forward {}; trained {} of {} of L = {} bytes, AdamW, learning rate {:g}, "
       "position tables {:g} times that and without weight decay. Same seed: same initial trunk and "
       "same batches for every scheme. Seeds {}. Locant {}, {} threads, {}, instruction set {}.</p>",
-      escaped(s.corpus), escaped(s.corpus_fingerprint), s.layers, s.width, s.heads, s.feed_forward, s.steps,
-      s.batch, s.train_length, s.learning_rate, s.table_rate, fmt::join(seeds, ", "),
+      escaped(s.corpus), escaped(s.corpus_fingerprint), counted(s.layers, "layer"), s.width,
+      counted(s.heads, "head"), s.feed_forward, counted(s.steps, "step"), counted(s.batch, "sequence"), s.train_length, s.learning_rate, s.table_rate, fmt::join(seeds, ", "),
       all_of(versions), all_of(threads), all_of(machines), all_of(sets));
   html += "<details><summary>Full specification of every scheme</summary><ul>";
   for (const SchemeSummary& scheme : summary.schemes) {
@@ -190,20 +191,22 @@ std::string task_section(const Summary& task, const Summary* text) {
     if (!line.points.empty()) plot.lines.push_back(std::move(line));
   }
   std::string html = fmt::format("<h2>Task: {}{}</h2>", escaped(task.task), task.settings.encoder ? ", an encoder" : "");
-  html += fmt::format("<p>{} steps of {} strings, answered {}; {} strings at each length. A run that does not "
+  html += fmt::format("<p>{} of {}, answered {}; {} at each length. A run that does not "
                       "pass the gate at length {} has not learned the task: what it does further out says nothing of "
                       "positions, so it counts as \"not learned\" and in no mean.</p>",
-                      task.settings.steps, task.settings.batch, task.settings.encoder ? "at every place at once" : "token by token",
-                      task.settings.examples, task.settings.train_length);
+                      counted(task.settings.steps, "step"), counted(task.settings.batch, "string"),
+                      task.settings.encoder ? "at every place at once" : "token by token",
+                      counted(task.settings.examples, "string"), task.settings.train_length);
   if (!plot.lines.empty()) html += figure(plot, task.task + ": exact matches by length, means of the runs that learned it");
   return html + task_table_html(task);
 }
 
 std::string tuning_section(const Summary& tuned) {
-  std::string html = fmt::format("<h2>Further training at {}</h2><p>{} more steps of a trained model.</p><div class=\"wide\">"
+  std::string html = fmt::format("<h2>Further training at {}</h2><p>{} of a trained model.</p><div class=\"wide\">"
                                  "<table><thead><tr><th>scheme</th><th>loss there</th><th>seeds</th><th>diverged</th></tr>"
                                  "</thead><tbody>",
-                                 ratio_text(tuned.settings.tuned_length, tuned.settings.train_length), tuned.settings.tuned_steps);
+                                 ratio_text(tuned.settings.tuned_length, tuned.settings.train_length),
+                                 counted(tuned.settings.tuned_steps, "more step"));
   for (const SchemeSummary& s : tuned.schemes) {
     html += fmt::format("<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td></tr>", escaped(s.label),
                         loss_text(s, kWindows, tuned.settings.tuned_length), s.seeds.size(), s.diverged);
@@ -215,9 +218,9 @@ std::string text_section(const Summary& summary, const std::vector<Summary>& all
   std::string html;
   if (summary.settings.steps < 500) {
     html += fmt::format(
-        "<p class=\"warning\">Only {} steps: this run shows that everything works, not how the "
+        "<p class=\"warning\">Only {}: this run shows that everything works, not how the "
         "schemes behave.</p>",
-        summary.settings.steps);
+        counted(summary.settings.steps, "step"));
   }
   html += "<h2>Loss against length</h2>";
   html += figure(length_plot(summary, kWindows), protocol_title(kWindows));

@@ -11,6 +11,7 @@
 #include "locant/study/recommendation.h"
 #include "locant/study/report_tables.h"
 #include "locant/study/summary.h"
+#include "locant/study/words.h"
 
 namespace locant::study {
 namespace {
@@ -81,14 +82,14 @@ std::string runs(const Summary& summary) {
     trained += scheme.seeds.size() + size_t(scheme.diverged);
     diverged += scheme.diverged;
   }
-  return fmt::format("{} runs trained, {} of them diverged.\n\n", trained, diverged);
+  return fmt::format("{} trained, {} of them diverged.\n\n", counted(int64_t(trained), "run"), diverged);
 }
 
 std::string task(const Summary& summary) {
   std::string text = fmt::format(
-      "## Task: {}\n\nShare of exact answers by length, trained to {}, {} steps, of the runs that passed the gate there. "
+      "## Task: {}\n\nShare of exact answers by length, trained to {}, {}, of the runs that passed the gate there. "
       "Seeds {}. {}",
-      plain(summary.task), summary.settings.train_length, summary.settings.steps, seeds_of(summary), runs(summary));
+      plain(summary.task), summary.settings.train_length, counted(summary.settings.steps, "step"), seeds_of(summary), runs(summary));
   std::vector<std::string> heads;
   for (int64_t length : summary.lengths) heads.push_back(std::to_string(length));
   std::vector<int64_t> lengths = summary.lengths;
@@ -103,7 +104,7 @@ std::string task(const Summary& summary) {
 std::string tuning(const Summary& summary) {
   const Settings& s = summary.settings;
   const std::string where = ratio_text(s.tuned_length, s.train_length);
-  std::string text = fmt::format("## Further training at {}\n\n{} more steps. Seeds {}. {}", where, s.tuned_steps,
+  std::string text = fmt::format("## Further training at {}\n\n{}. Seeds {}. {}", where, counted(s.tuned_steps, "more step"),
                                  seeds_of(summary), runs(summary));
   return text + by_length(summary, {"loss at " + where}, {s.tuned_length}, [](const auto& scheme, int64_t length) {
            return loss_text(scheme, kWindows, length);
@@ -142,9 +143,10 @@ std::string report_markdown(const std::vector<Record>& records, const std::vecto
     if (!summary.is_text()) continue;
     const Settings& s = summary.settings;
     text += fmt::format(
-        "Text {} (fingerprint {}), L = {}, {} steps of {} sequences, {} layers, width {}, {} heads; seeds {}; losses in nats "
+        "Text {} (fingerprint {}), L = {}, {} of {}, {}, width {}, {}; seeds {}; losses in nats "
         "per byte. ± is the deviation over the seeds; `*`: the table has no rows there, its last was repeated. {}",
-        plain(s.corpus), s.corpus_fingerprint, s.train_length, s.steps, s.batch, s.layers, s.width, s.heads,
+        plain(s.corpus), s.corpus_fingerprint, s.train_length, counted(s.steps, "step"), counted(s.batch, "sequence"),
+        counted(s.layers, "layer"), s.width, counted(s.heads, "head"),
         seeds_of(summary), runs(summary));
     text += losses(summary);
   }

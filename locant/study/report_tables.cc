@@ -8,6 +8,7 @@
 #include "locant/study/claims.h"
 #include "locant/study/paired.h"
 #include "locant/study/report_page.h"
+#include "locant/study/words.h"
 
 namespace locant::study {
 namespace {
@@ -48,7 +49,7 @@ std::vector<int64_t> past(const Summary& summary) {
 }  // namespace
 
 std::string ratio_text(int64_t length, int64_t train_length) {
-  return fmt::format("{:g} L", double(length) / double(train_length));
+  return ratio_number(length, train_length) + " L";
 }
 
 std::string loss_table(const Summary& summary, const std::string& protocol) {
@@ -180,9 +181,9 @@ std::string runs_table(const Summary& summary) {
         scheme.tokens_per_second.count ? fmt::format("{:.0f}", scheme.tokens_per_second.mean) : "-",
         scheme.peak_share.mean > 0 ? fmt::format("{:.0f} %", 100 * scheme.peak_share.mean) : "not measured");
   }
-  return html + fmt::format("</tbody></table></div><p>{} runs trained, {} of them diverged. Largest memory of a "
+  return html + fmt::format("</tbody></table></div><p>{} trained, {} of them diverged. Largest memory of a "
                             "whole comparison's process: {} MB.{}</p>",
-                            seeds + size_t(diverged), diverged, memory,
+                            counted(int64_t(seeds) + diverged, "run"), diverged, memory,
                             summary.settings.steps < 100 ? " So few steps say little about speed." : "");
 }
 

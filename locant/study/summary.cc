@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <stdexcept>
+
+#include "locant/position/registry.h"
+#include "locant/study/words.h"
 
 namespace locant::study {
 
@@ -30,6 +34,19 @@ double loss_in(const Losses& losses, const std::string& protocol, int64_t length
   return at == by_length->second.end() ? NAN : at->second;
 }
 
+std::string label_of(const Record& record, bool options) {
+  std::string label = record.name;
+  if (options) {
+    try {
+      label = specification(*make_scheme(record.scheme));
+    } catch (const std::invalid_argument&) {
+      label = record.scheme;  // a scheme of another program
+    }
+  }
+  if (record.task == kFineTuning) return label + " trained on under " + record.test_scaling;
+  return record.test_scaling == "none" ? label : label + " + " + record.test_scaling + (options ? "" : " at test");
+}
+
 namespace {
 
 SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
@@ -38,11 +55,7 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
   s.name = first.name;
   s.scheme = first.scheme;
   s.test_scaling = first.test_scaling;
-  if (first.task == kFineTuning) {
-    s.label = s.name + " trained on under " + s.test_scaling;
-  } else {
-    s.label = s.test_scaling == "none" ? s.name : s.name + " + " + s.test_scaling + " at test";
-  }
+  s.label = label_of(first, false);
   s.parameters = first.parameters;
   s.position_parameters = first.position_parameters;
   std::map<std::string, std::map<int64_t, std::vector<double>>> losses;
@@ -82,13 +95,21 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
   return s;
 }
 
+// Room for the longest label.
+int label_width(const Summary& summary) {
+  size_t width = kLabelWidth;
+  for (const SchemeSummary& scheme : summary.schemes) width = std::max(width, scheme.label.size() + 1);
+  return static_cast<int>(width);
+}
+
 std::string task_table(const Summary& summary) {
-  std::string text = fmt::format("{}, exact matches of what learned it up to length {}\n{:<24}", summary.task,
-                                 summary.settings.train_length, "scheme");
+  const int width = label_width(summary);
+  std::string text = fmt::format("{}, exact matches of what learned it up to length {}\n{:<{}}", summary.task,
+                                 summary.settings.train_length, "scheme", width);
   for (int64_t length : summary.lengths) text += fmt::format("{:>8}", length);
   text += "   seeds\n";
   for (const SchemeSummary& scheme : summary.schemes) {
-    text += fmt::format("{:<24}", scheme.label);
+    text += fmt::format("{:<{}}", scheme.label, width);
     if (scheme.exact.empty()) {
       text += scheme.seeds.empty() && scheme.diverged ? "diverged" : "not learned";
     } else {
@@ -111,9 +132,10 @@ std::string table(const Summary& summary) {
   if (summary.is_task()) return task_table(summary);
   bool deviations = false;
   for (const SchemeSummary& scheme : summary.schemes) deviations |= scheme.seeds.size() > 1;
-  std::string text = table_header(summary.settings, summary.lengths, deviations) + "\n";
+  const int width = label_width(summary);
+  std::string text = table_header(summary.settings, summary.lengths, deviations, width) + "\n";
   for (const SchemeSummary& scheme : summary.schemes) {
-    text += table_row(scheme, summary.lengths, deviations) + "\n";
+    text += table_row(scheme, summary.lengths, deviations, width) + "\n";
   }
   return text;
 }
@@ -167,12 +189,13 @@ std::vector<Summary> summarize(const std::vector<Record>& records) {
     }
     // Two rows of the same name need their options to be told apart.
     for (SchemeSummary& s : ordered) {
-      const auto same = std::count_if(ordered.begin(), ordered.end(), [&](const auto& t) {
-        return t.name == s.name && t.test_scaling == s.test_scaling;
+      const bool alone = std::all_of(ordered.begin(), ordered.end(),
+                                     [&](const auto& t) { return t.name != s.name || t.scheme == s.scheme; });
+      if (alone) continue;
+      const auto of_it = std::find_if(summary.records.begin(), summary.records.end(), [&](const Record& r) {
+        return r.scheme == s.scheme && r.test_scaling == s.test_scaling;
       });
-      if (same > 1) {
-        s.label = s.test_scaling == "none" ? s.scheme : s.scheme + " + " + s.test_scaling;
-      }
+      s.label = label_of(*of_it, true);
     }
     summary.schemes = std::move(ordered);
     summary.lengths.assign(lengths.begin(), lengths.end());
@@ -212,7 +235,7 @@ std::string exact_text(const SchemeSummary& scheme, int64_t length) {
 }
 
 namespace {
-constexpr int kLabelWidth = 24, kNumberWidth = 10;
+constexpr int kNumberWidth = 10;
 // "1.943 ± 0.011*" needs more room than "1.943*".
 int cell_width(bool deviations) { return deviations ? 16 : kNumberWidth; }
 // Pads by characters, not bytes ("±" is two bytes).
@@ -224,18 +247,17 @@ std::string padded(const std::string& text, int width) {
 }  // namespace
 
 std::string table_header(const Settings& settings, const std::vector<int64_t>& lengths,
-                         bool deviations) {
-  std::string line = fmt::format("{:<{}}", "scheme", kLabelWidth);
+                         bool deviations, int width) {
+  std::string line = fmt::format("{:<{}}", "scheme", width);
   for (int64_t length : lengths) {
-    const double ratio = double(length) / double(settings.train_length);
-    line += padded(fmt::format("{:g}L", ratio), cell_width(deviations));
+    line += padded(ratio_number(length, settings.train_length) + "L", cell_width(deviations));
   }
   return line + padded("tokens/s", kNumberWidth) + padded("of peak", 9);
 }
 
 std::string table_row(const SchemeSummary& scheme, const std::vector<int64_t>& lengths,
-                      bool deviations) {
-  std::string line = fmt::format("{:<{}}", scheme.label, kLabelWidth);
+                      bool deviations, int width) {
+  std::string line = fmt::format("{:<{}}", scheme.label, width);
   for (int64_t length : lengths) {
     line += padded(loss_text(scheme, kWindows, length), cell_width(deviations));
   }

@@ -22,7 +22,7 @@ double loss_in(const Losses& losses, const std::string& protocol, int64_t length
 
 // One scheme, or one scheme under a test-time scaling.
 struct SchemeSummary {
-  std::string label;   // "rope", "rope + ntk at test"
+  std::string label;   // label_of its records; with options where another of its name stands beside it
   std::string name, scheme, test_scaling;
   std::vector<uint64_t> seeds;
   int diverged = 0;
@@ -50,6 +50,9 @@ struct Summary {
   bool is_task() const { return task != kLanguageModel && task != kFineTuning; }
 };
 
+// "rope", "rope + ntk at test"; with `options` those that are not the scheme's defaults: "rope(base=500) + ntk".
+std::string label_of(const Record& record, bool options);
+
 // Groups records by their settings, in order of appearance; of equal keys the first counts.
 std::vector<Summary> summarize(const std::vector<Record>& records);
 
@@ -63,9 +66,12 @@ std::string loss_text(const SchemeSummary& scheme, const std::string& protocol, 
 std::string exact_text(const SchemeSummary& scheme, int64_t length);
 
 // The terminal's table: one line a scheme, losses of protocol (i) by length, or exact matches. With deviations the cells
-// are wide enough for them.
-std::string table_header(const Settings& settings, const std::vector<int64_t>& lengths, bool deviations);
-std::string table_row(const SchemeSummary& scheme, const std::vector<int64_t>& lengths, bool deviations);
+// are wide enough for them; `width` is that of the labels.
+inline constexpr int kLabelWidth = 24;
+std::string table_header(const Settings& settings, const std::vector<int64_t>& lengths, bool deviations,
+                         int width = kLabelWidth);
+std::string table_row(const SchemeSummary& scheme, const std::vector<int64_t>& lengths, bool deviations,
+                      int width = kLabelWidth);
 std::string table(const Summary& summary);
 
 }  // namespace locant::study

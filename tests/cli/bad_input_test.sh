@@ -29,16 +29,32 @@ for bad in 0 -1 999999999; do
   expect 2 'length' "${compare[@]}" --length "$bad"
 done
 for bad in 0 -3; do expect 2 'steps' "${compare[@]}" --steps "$bad"; done
-for bad in 0 -1 "" 1,,2 x 99999; do expect 2 'seeds' "${compare[@]}" --seeds "$bad"; done
+for bad in 0 -1 "" 1,,2 x 99999; do expect 2 'seeds.* 1 to 1000' "${compare[@]}" --seeds "$bad"; done
+expect 2 'seeds.*0 to 999999999' "${compare[@]}" --seeds 4,5,1000000000
 for bad in -1 100000; do expect 2 'threads' "${compare[@]}" --threads "$bad"; done
 expect 2 'preset.*(smoke|quick|full)' compare --preset huge --corpus "$text" --out "$out"
+
+# Every option that is a whole number tells its range, in the help and where it refuses one.
+count=0
+for command in schemes show compare train eval sample bench; do
+  help=$("$locant" "$command" --help | tr -s '\n ' ' ')
+  for option in $(grep -oE -- '--[a-z-]+ U?INT' <<<"$help" | sed 's/ .*//'); do
+    grep -Eq -- "$option U?INT[^(]*[( ][0-9]+ to [0-9]+" <<<"$help" || fail "$command --help does not tell the range of $option"
+    for bad in -1 99999999999999999999 18446744073709551616 x 1.5 010 ''; do
+      expect 2 "^locant: \\[$command\\] $option: expected a whole number from [01-2] to [0-9]{2,20}, got $bad\$" "$command" "$option" "$bad"
+    done
+    count=$((count + 1))
+  done
+done
+[ "$count" -ge 24 ] || fail "expected at least 24 whole numbers among the options, found $count"
+for bad in 0 1 65537; do expect 2 'length: expected a whole number from 2 to 65536' "${compare[@]}" --length "$bad"; done
 
 # An integer past 64 bits is not taken for another.
 for bad in 18446744073709551616 99999999999999999999 -1; do
   expect 2 'seed' train nope --corpus "$text" --length 16 --steps 1 --seed "$bad" --out "$work/m"
   expect 2 'seed' sample "$work/m" --prompt in --seed "$bad"
 done
-expect 2 'steps.*2\^63' "${compare[@]}" --steps 9223372036854775808
+expect 2 'steps.*1 to 1000000000' "${compare[@]}" --steps 9223372036854775808
 [ ! -e "$work/m" ] || fail "a refused seed left a file"
 
 # Schemes and their options: the message says what exists.
@@ -52,6 +68,15 @@ expect 2 'buckets' "${compare[@]}" --schemes 't5(buckets=many)'
 expect 2 'order.*j-i' "${compare[@]}" --schemes 'shaw(order=sideways)'
 expect 2 't5\(buckets' "${compare[@]}" --schemes 't5(buckets=3'
 expect 2 'width' "${compare[@]}" --schemes 'rope(width=7)'
+for bad in "" recall, ,recall recall,,copy foo; do
+  expect 2 'tasks.*language_model, fine_tuning, recall, copy' "${compare[@]}" --tasks "$bad"
+done
+huge='learned(rows=2147483648)'
+for command in "train $huge --corpus $text --out $work/m" "show $huge --length 4" "${compare[*]} --schemes $huge"; do
+  expect 2 'rows=2147483648.*needs at least [0-9.]+ [GT]B of memory, [0-9.]+ [kMG]B are free' $command
+done
+expect 2 "no scheme 'foo'" schemes foo
+"$locant" schemes foo 2>/dev/null | grep -q . && fail "a refused scheme has a heading"
 expect 2 'p2p' "${compare[@]}" --schemes 'deberta(pos_att_type=p2p)'
 expect 2 'causal' show music_transformer --length 8 --full
 
@@ -59,7 +84,7 @@ expect 2 'causal' show music_transformer --length 8 --full
 expect 2 'length' show alibi --length 0
 expect 2 'heads' show alibi --length 8 --heads 0
 expect 2 'odd|even' show rope --length 8 --head-size 7
-expect 2 'required' show alibi
+expect 2 "\\[show\\] --length N is required.*locant show 'alibi' --length 16" show alibi
 expect 2 'no command "nothing".*locant --help' nothing
 expect 2 'no command "comparre"; did you mean "compare"' comparre --corpus "$text"
 expect 2 'subcommand'
@@ -78,6 +103,7 @@ for command in "eval $work/model --corpus $text" "sample $work/model --prompt in
   expect 2 'trained with alibi.*expected other options of alibi' $command --scheme t5
   expect 2 'trained with alibi.*expected other options of alibi' $command --scheme nope
 done
+expect 2 'alibi has no scalings' train --from "$work/model" --length 32 --scaling pi --corpus "$text" --out "$work/m"
 expect 2 'missing_model' eval "$work/missing_model" --corpus "$text"
 
 # Places that cannot be written.
@@ -115,7 +141,8 @@ grep -q "$work/limited/.*File too large" <<<"$output" || fail "a comparison whos
 # Records.
 head -c 3000 /dev/urandom | tr -d '{' >"$work/noise.jsonl"
 expect 2 'noise.jsonl, line 1' report "$work/noise.jsonl" --out "$work/r.html"
-expect 2 'missing.jsonl' report "$work/missing.jsonl" --out "$work/r.html"
+expect 2 'missing.jsonl: cannot be read: No such file' report "$work/missing.jsonl" --out "$work/r.html"
+expect 2 'folder: there is no records.jsonl in this folder' report "$work/folder" --out "$work/r.html"
 echo '{"record_version":1}' >"$work/odd.jsonl"
 expect 2 'odd.jsonl, line 1.*task' report "$work/odd.jsonl" --out "$work/r.html"
 echo '{"record_version":99}' >"$work/new.jsonl"

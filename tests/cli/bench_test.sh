@@ -41,6 +41,9 @@ expect 0 'right' bench --check "$case"
 expect 0 'q gradient' bench --check 'b1 h2 g1 q40 d16 shaw fwd+bwd t2'
 expect 0 '"right":true,"worst_ratio":[0-9.e-]+,"arrays":\[\{"name":"out"' bench --check --json "$case"
 
+expect 0 'right' bench --check 'h2 g1 q5 k40 d16 decode'  # several queries over a cache
+expect 0 '; 1 round$' bench --rounds 1 'h1 q16 d16'
+
 # A case without room is named with what it needs; the others go on.
 big='b1000 h64 q1000000 d64'
 expect 1 'case "b1000 h64 q1000000 [^"]*" needs at least 65[.0-9]* TB, .* are free: left out' bench --rounds 1 "$big" 'h2 q32 d16'
@@ -72,7 +75,7 @@ expect 2 'no size.*alibi' bench 'q64 nothing'
 expect 2 'q0' bench 'q0'
 printf 'q64\nzzz\n' >"$work/bad.txt"
 expect 2 'bad.txt, line 2.*zzz' bench "$work/bad.txt"
-expect 2 'missing.txt.*cannot be read' bench "@$work/missing.txt"
+expect 2 'missing.txt: cannot be read: No such file' bench "@$work/missing.txt"
 expect 2 'rounds' bench --rounds 0 q16
 expect 2 'causal' bench 'q16 d16 music_transformer'
 expect 2 'forward pass' bench 'k100 decode bwd'

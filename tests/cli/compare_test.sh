@@ -16,6 +16,8 @@ done
 [ "$(of_task reverse_encoder)" -ge $((schemes - 2)) ] || fail "expected an encoder for all but causal schemes"
 grep -q '"task":"fine_tuning","scheme":"rope' "$out/records.jsonl" || fail "no fine-tuned RoPE"
 grep -q '"test_scaling":"ntk"' "$out/records.jsonl" || fail "no record of RoPE under NTK at test time"
+"$locant" report "$out" --out "$work/claims.html" --json 2>/dev/null | grep -o '"claim":11,[^}]*' | grep -q 'not tested' ||
+  fail "three steps of an encoder's task tell something of claim 11"
 grep -q '"diverged":true' "$out/records.jsonl" && fail "a scheme diverged"
 [ -s "$out/report.html" ] || fail "no report"
 for word in 'Loss against length' 'Claims' 'speed and memory' 'cannot show' 'these numbers advise'; do
@@ -107,6 +109,28 @@ expect 0 '' compare --preset smoke --corpus "$text" --out "$work/threads" "${few
 # Tasks alone need no text.
 expect 0 'alibi .*not learned' compare --preset smoke --tasks copy,recall --schemes alibi --out "$work/tasks" --no-report
 expect 2 'copy_twice' compare --preset smoke --tasks copie --out "$work/tasks"
+
+# A task's model reads no text: what it was trained on is said, and how it answers.
+answer=$("$locant" eval "$work"/tasks/models/alibi-*-recall.safetensors --corpus "$text" 2>&1)
+grep -q 'trained on a task (recall), not on a text' <<<"$answer" || fail "eval of a task's model: $answer"
+eval "words=($(sed 's/.*`locant \(sample [^`]*\)`.*/\1/' <<<"$answer"))"
+expect 0 '[?!#]' "${words[@]}"
+expect 2 'trained on a task \(copy or' eval "$work"/tasks/models/alibi-*-copy.safetensors --corpus "$text"
+expect 2 'trained on a task \(reverse_encoder\), not on a text' eval "$out"/models/alibi-*-reverse_encoder.safetensors --corpus "$text"
+
+# Variants of a scheme are told apart by the options that are not its defaults; the columns stay one below another.
+expect 0 'after 1 more step ' compare --preset smoke --corpus "$text" --steps 1 --task-steps 1 --length 3 --no-report \
+  --schemes 'rope,rope(base=500),nope' --tasks language_model,fine_tuning,copy --out "$work/variants"
+"$locant" compare --preset smoke --corpus "$text" --steps 1 --task-steps 1 --length 3 --no-report \
+  --schemes 'rope,rope(base=500),nope' --tasks language_model,fine_tuning,copy --out "$work/variants" >"$work/variants.out" 2>/dev/null
+for row in 'rope  ' 'rope(base=500)  ' 'rope(base=500) + yarn  ' 'nope  '; do
+  grep -qF "$row" <(grep "^${row%% *}" "$work/variants.out") || fail "no row '$row': $(cat "$work/variants.out")"
+done
+[ "$(grep -c '^rope(base=500) after 1 more step ' "$work/variants.out")" -eq 1 ] || fail "fine-tuned variants are not told apart"
+awk '/^scheme .* 1L / { end = index($0, " 1L ") + 2 } /^copy:/ { end = 0 }
+  end && /^(rope|nope)/ && !/ after / { ++rows; if (substr($0, end, 2) !~ /^[0-9-] $/) bad = 1 }
+  END { exit bad || rows < 9 }' "$work/variants.out" || fail "columns are not below each other: $(cat "$work/variants.out")"
+grep -q ' 1.33L ' "$work/variants.out" || fail "no length of 1.33 L: $(head -n 2 "$work/variants.out")"
 bad_name=$work/$(printf 'k\377.txt')
 cp "$text" "$bad_name"
 expect 2 'must be UTF-8' compare --preset smoke --corpus "$bad_name" --out "$work/bad_name"
@@ -116,6 +140,9 @@ expect 0 'loss' train rope --corpus "$text" --length 16 --steps 30 --batch 4 --l
 expect 0 'scaling=linear,factor=2' train --from "$work/short" --length 32 --scaling pi --steps 4 --batch 4 --corpus "$text" --out "$work/long"
 expect 0 'sliding' eval "$work/long" --corpus "$text"
 expect 2 'has pi' train --from "$work/short" --length 32 --scaling xx --corpus "$text" --out "$work/no"
+for length in 16 8; do
+  expect 2 "must be above 16, got $length" train --from "$work/short" --length $length --scaling pi --corpus "$text" --out "$work/no"
+done
 expect 2 'leave out alibi' train alibi --from "$work/short" --corpus "$text" --out "$work/no"
 expect 2 'scheme or --from' train --corpus "$text" --out "$work/no"
 sample=(sample "$work/short" --prompt 'in the ' --length 40 --seed 5)

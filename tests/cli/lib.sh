@@ -11,13 +11,14 @@ fail() {
 }
 
 # expect CODE 'PATTERN' ARGS...: runs locant ARGS; its exit code must be CODE and its output (both streams)
-# must match the extended regular expression PATTERN.
+# must match the extended regular expression PATTERN. What is refused is said by name, whoever found it.
 expect() {
   local code=$1 pattern=$2 output got
   shift 2
   output=$("$locant" "$@" 2>&1 </dev/null)
   got=$?
   [ "$got" -eq "$code" ] || fail "locant $*: expected exit code $code, got $got: ${output:0:600}"
+  [ "$code" -ne 2 ] || grep -q '^locant: ' <<<"$output" || fail "locant $*: no line begins with 'locant: ': ${output:0:600}"
   grep -Eq -- "$pattern" <<<"$output" || fail "locant $*: expected output like '$pattern', got: ${output:0:600}"
 }
 
