@@ -106,8 +106,12 @@ bool train(Model& model, Lesson lesson, const TrainOptions& train_options, const
     std::istringstream numbers(note.substr(0, note.find('\n')));
     numbers >> course.sum >> course.seconds >> course.summed >> course.rated_seconds >> course.rated_steps;
     if (before.threads != record.threads) {  // a rate is of one number of threads
-      if (trainer.steps_done() < train_options.steps) course.rated_seconds = 0, course.rated_steps = 0;
-      else record.threads = before.threads;
+      if (trainer.steps_done() == train_options.steps) {
+        record.threads = before.threads;
+      } else {
+        course.rated_seconds = 0;
+        course.rated_steps = 0;
+      }
     }
     course.curve = before.curve;
     course.validation = before.validation;
