@@ -7,6 +7,7 @@ One schema serves all (python/ops/attention_ops.h lists its arguments):
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import torch
@@ -118,19 +119,26 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 
 
 def _gradients(ctx: Any, out_gradient: Tensor | None, lse_gradient: Tensor | None) -> Any:
+    """Of every argument, None where none is asked for."""
     gradients: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
+    asked = [index for index in DIFFERENTIABLE if ctx.needs_input_grad[index]]
+    found = _gradients_of(ctx, asked, out_gradient, lse_gradient)
+    for index, gradient in zip(asked, found, strict=True):
+        gradients[index] = gradient
+    return tuple(gradients)
+
+
+def _gradients_of(
+    ctx: Any, asked: list[int], out_gradient: Tensor | None, lse_gradient: Tensor | None
+) -> list[Tensor | None]:
+    """Of the arguments with the indices `asked`, which rise."""
     if out_gradient is None and lse_gradient is None:
-        return tuple(gradients)
+        return [None] * len(asked)
     out, lse, *tensors = ctx.saved_tensors
     size = out.shape[3]
     if lse_gradient is not None:
         out_gradient, out, tensors = _with_lse(out_gradient, lse_gradient, out, tensors)
-    wanted = 0
-    asked = []
-    for bit, index in enumerate(DIFFERENTIABLE):
-        if ctx.needs_input_grad[index]:
-            wanted |= 1 << bit
-            asked.append(index)
+    wanted = sum(1 << DIFFERENTIABLE.index(index) for index in asked)
     arguments = (out_gradient, out, lse, wanted, *tensors, *ctx.numbers)
     try:
         found = _Once.apply(*arguments) if torch.is_grad_enabled() else _backward(*arguments)
@@ -142,10 +150,12 @@ def _gradients(ctx: Any, out_gradient: Tensor | None, lse_gradient: Tensor | Non
             f"attention: the log-sum-exp has no gradient where {scheme} adds rows to values and "
             "comes from the registry (position.Registered); the scheme's own class has one"
         ) from error
-    for index, gradient in zip(asked, found, strict=True):
-        widened = lse_gradient is not None and index in _OF_VALUES
-        gradients[index] = gradient[..., :size] if widened else gradient
-    return tuple(gradients)
+    if lse_gradient is None:
+        return list(found)
+    return [
+        gradient[..., :size] if index in _OF_VALUES else gradient
+        for index, gradient in zip(asked, found, strict=True)
+    ]
 
 
 _OF_VALUES = (Arguments._fields.index("v"), Arguments._fields.index("value_rows"))
@@ -195,19 +205,28 @@ class _Once(torch.autograd.Function):
 
 
 class AttentionFunction(torch.autograd.Function):
-    """The eager path: the same formula with less machinery around it."""
+    """The eager path: the same formula with less machinery around it.
+
+    What autograd is handed costs time for each: the tensors that want a gradient, and no others.
+    """
 
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        """(arguments) -> (out [B, H, Q, Dv], lse [B, H, Q])."""
+    def forward(
+        ctx: Any, arguments: tuple[Any, ...], asked: list[int], *leaves: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(arguments, indices of the leaves, leaves) -> (out [B, H, Q, Dv], lse [B, H, Q])."""
+        del leaves
         output = _forward(*arguments)
         _setup_context(ctx, arguments, output)
+        ctx.asked = asked
         return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        """Gradients of the arguments from that of out."""
-        return _gradients(ctx, *gradients)
+        """Gradients of the leaves from those of out and lse."""
+        needed = ctx.needs_input_grad[2:]
+        found = iter(_gradients_of(ctx, list(itertools.compress(ctx.asked, needed)), *gradients))
+        return None, None, *(next(found) if need else None for need in needed)
 
 
 class TransformedFunction(torch.autograd.Function):
@@ -236,8 +255,12 @@ def run(arguments: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
     if torch._C._are_functorch_transforms_active():
         return TransformedFunction.apply(*arguments)
     if torch.is_grad_enabled():
-        for index in DIFFERENTIABLE:
-            tensor = arguments[index]
-            if tensor is not None and tensor.requires_grad:
-                return AttentionFunction.apply(*arguments)
+        asked = _with_gradient(arguments)
+        if asked:
+            return AttentionFunction.apply(arguments, asked, *[arguments[index] for index in asked])
     return _forward(*arguments)
+
+
+def _with_gradient(arguments: tuple[Any, ...]) -> list[int]:
+    """Indices of those that want a gradient."""
+    return [i for i in DIFFERENTIABLE if (x := arguments[i]) is not None and x.requires_grad]
