@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "locant/study/claims.h"
@@ -165,7 +166,8 @@ std::string claims_table(const std::vector<Record>& records) {
 std::string runs_table(const Summary& summary) {
   std::string html =
       "<div class=\"wide\"><table><thead><tr><th>scheme</th><th>seeds</th><th>diverged</th><th>parameters</th>"
-      "<th>of these positions</th><th>training tokens/s</th><th>share of FMA peak</th></tr></thead><tbody>";
+      "<th>of these positions</th><th>threads</th><th>training tokens/s</th><th>share of FMA peak</th></tr></thead>"
+      "<tbody>";
   int64_t memory = 0;
   size_t seeds = 0;
   int diverged = 0;
@@ -175,14 +177,17 @@ std::string runs_table(const Summary& summary) {
     seeds += scheme.seeds.size();
     diverged += scheme.diverged;
     html += fmt::format(
-        "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+        "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
         escaped(scheme.label), scheme.seeds.size(), scheme.diverged, scheme.parameters,
         scheme.position_parameters,
-        scheme.tokens_per_second.count ? fmt::format("{:.0f}", scheme.tokens_per_second.mean) : "-",
-        scheme.peak_share.mean > 0 ? fmt::format("{:.0f} %", 100 * scheme.peak_share.mean) : "not measured");
+        scheme.least_threads == scheme.most_threads
+            ? fmt::format("{}", scheme.most_threads)
+            : fmt::format("{} to {}", scheme.least_threads, scheme.most_threads),
+        std::isfinite(scheme.tokens_per_second) ? fmt::format("{:.0f}", scheme.tokens_per_second) : "-",
+        std::isfinite(scheme.peak_share) ? fmt::format("{:.0f} %", 100 * scheme.peak_share) : "not measured");
   }
   return html + fmt::format("</tbody></table></div><p>{} trained, {} of them diverged. Largest memory of a "
-                            "whole comparison's process: {} MB.{}</p>",
+                            "whole comparison's process: {} MB. Speeds are medians of the runs.{}</p>",
                             counted(int64_t(seeds) + diverged, "run"), diverged, memory,
                             summary.settings.steps < 100 ? " So few steps say little about speed." : "");
 }

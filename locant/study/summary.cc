@@ -27,6 +27,14 @@ Statistic statistic(const std::vector<double>& values) {
   return s;
 }
 
+double median(std::vector<double> values) {
+  std::erase_if(values, [](double x) { return !std::isfinite(x); });
+  if (values.empty()) return NAN;
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
 double loss_in(const Losses& losses, const std::string& protocol, int64_t length) {
   const auto by_length = losses.find(protocol);
   if (by_length == losses.end()) return NAN;
@@ -81,7 +89,9 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
     for (int64_t length : record->repeated_rows) s.repeated[length] = true;
     if (record->test_scaling == "none") {
       speeds.push_back(record->tokens_per_second);
-      shares.push_back(record->peak_share);
+      if (record->peak_share > 0) shares.push_back(record->peak_share);
+      s.least_threads = s.least_threads ? std::min(s.least_threads, record->threads) : record->threads;
+      s.most_threads = std::max(s.most_threads, record->threads);
     }
   }
   for (const auto& [protocol, by_length] : losses) {
@@ -90,8 +100,8 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
     }
   }
   for (const auto& [length, values] : exact) s.exact[length] = statistic(values);
-  s.tokens_per_second = statistic(speeds);
-  s.peak_share = statistic(shares);
+  s.tokens_per_second = median(speeds);
+  s.peak_share = median(shares);
   return s;
 }
 
@@ -261,9 +271,9 @@ std::string table_row(const SchemeSummary& scheme, const std::vector<int64_t>& l
   for (int64_t length : lengths) {
     line += padded(loss_text(scheme, kWindows, length), cell_width(deviations));
   }
-  if (scheme.tokens_per_second.count) {
-    line += padded(fmt::format("{:.0f}", scheme.tokens_per_second.mean), kNumberWidth);
-    line += padded(fmt::format("{:.0f} %", 100 * scheme.peak_share.mean), 9);
+  if (std::isfinite(scheme.tokens_per_second)) {
+    line += padded(fmt::format("{:.0f}", scheme.tokens_per_second), kNumberWidth);
+    line += padded(std::isfinite(scheme.peak_share) ? fmt::format("{:.0f} %", 100 * scheme.peak_share) : "-", 9);
   }
   return line;
 }

@@ -1,6 +1,7 @@
 // Records of one comparison, gathered by scheme: means and deviations over seeds.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -15,6 +16,7 @@ struct Statistic {
   int count = 0;
 };
 Statistic statistic(const std::vector<double>& values);  // of the finite ones
+double median(std::vector<double> values);               // of the finite ones; NaN where there is none
 
 using Losses = std::map<std::string, std::map<int64_t, double>>;  // [protocol][test length]
 // NaN where there is none.
@@ -34,7 +36,9 @@ struct SchemeSummary {
   int not_learned = 0;
   std::map<int64_t, bool> repeated;                            // lengths read with a repeated row
   int64_t position_parameters = 0, parameters = 0;
-  Statistic tokens_per_second, peak_share;
+  // Medians of the runs: a run that other work disturbed does not speak for the others.
+  double tokens_per_second = NAN, peak_share = NAN;  // NaN where not measured
+  int least_threads = 0, most_threads = 0;       // of these runs
 };
 
 // The records that share settings: of a language model, or of a task, or of fine-tuning, which have

@@ -14,6 +14,7 @@
 #include "locant/study/plot.h"
 #include "locant/study/report_markdown.h"
 #include "locant/study/report_page.h"
+#include "locant/study/summary.h"
 #include "locant/study/worked_example.h"
 
 namespace locant::study {
@@ -100,6 +101,25 @@ TEST(Report, MergesMachinesAndSeeds) {
 }
 
 // Records come from other machines: nothing in them may be run, by a browser or by gnuplot.
+TEST(Report, SpeedIsThatOfMostRuns) {
+  std::vector<Record> records;
+  const double speeds[] = {36000, 800, 38000};
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    Record r = some_records().front();
+    r.seed = seed;
+    r.tokens_per_second = speeds[seed];  // other work on the machine disturbed the second
+    r.peak_share = seed == 2 ? 0 : 0.5;  // and nobody measured the peak beside the third
+    r.threads = seed == 0 ? 2 : 1;
+    records.push_back(r);
+  }
+  const std::string html = report_html(records, "a test");
+  EXPECT_NE(html.find("<td>1 to 2</td><td>36000</td><td>50 %</td>"), std::string::npos);
+  records[0].peak_share = records[1].peak_share = 0;
+  EXPECT_NE(report_html(records, "").find("<td>36000</td><td>not measured</td>"), std::string::npos);
+  const std::string line = table(summarize(records).front());
+  EXPECT_NE(line.find("     36000        -\n"), std::string::npos) << line;
+}
+
 TEST(Report, HostileTextStaysText) {
   const std::string made = (std::filesystem::path(testing::TempDir()) / "locant_report_test_made").string();
   std::filesystem::remove(made);
