@@ -8,6 +8,8 @@
 #include <optional>
 #include <set>
 
+#include "locant/study/variants.h"
+
 namespace locant::study {
 namespace {
 
@@ -204,11 +206,11 @@ ClaimResult judge(const Claim& claim, const std::vector<Seed>& seeds, int64_t st
 // Runs of one task by scheme name, over seeds. A run that has not learned its task is only counted.
 class TaskRuns {
  public:
-  TaskRuns(const std::vector<Record>& records, const std::string& task) {
-    for (const Record& record : records) {
-      if (record.task != task || record.diverged) continue;
-      by_name_[record.name].push_back(&record);
-      longest_ = record.settings.train_length;
+  TaskRuns(const std::vector<const Record*>& records, const std::string& task) {
+    for (const Record* record : records) {
+      if (record->task != task || record->diverged) continue;
+      by_name_[record->name].push_back(record);
+      longest_ = record->settings.train_length;
     }
   }
   bool has(const std::string& name) const { return by_name_.count(name) > 0; }
@@ -338,19 +340,18 @@ std::string verdict_text(Verdict verdict) {
 }
 
 std::vector<ClaimResult> judge_claims(const std::vector<Record>& records) {
+  const auto [judged, notes] = judged_variants(records);
   std::map<uint64_t, Seed> by_number;
-  for (const Record& record : records) {
-    if (record.diverged || record.is_task()) continue;
-    by_number.try_emplace(record.seed, record.seed).first->second.add(record);
+  int64_t steps = 0;
+  for (const Record* record : judged) {
+    if (record->task == kLanguageModel) steps = record->settings.steps;
+    if (record->diverged || record->is_task()) continue;
+    by_number.try_emplace(record->seed, record->seed).first->second.add(*record);
   }
   std::vector<Seed> seeds;
   for (auto& [number, seed] : by_number) seeds.push_back(seed);
-  int64_t steps = 0;
-  for (const Record& record : records) {
-    if (record.task == kLanguageModel) steps = record.settings.steps;
-  }
   std::vector<ClaimResult> results;
-  const TaskRuns copy(records, "copy"), reverse(records, "reverse_encoder");
+  const TaskRuns copy(judged, "copy"), reverse(judged, "reverse_encoder");
   for (const Claim& claim : claims()) {
     if (claim.condition) {
       results.push_back(judge(claim, seeds, steps));
@@ -360,6 +361,10 @@ std::vector<ClaimResult> judge_claims(const std::vector<Record>& records) {
     if (claim.number == 10) judge_copying(copy, results.back());
     if (claim.number == 11) judge_encoder(reverse, results.back());
     if (claim.number == 13) judge_nope_on_tasks(copy, results.back());
+    std::string& evidence = results.back().evidence;
+    for (const std::string& note : notes) {
+      if (evidence.find(note.substr(0, note.find(' '))) != std::string::npos) evidence += "; " + note;
+    }
   }
   return results;
 }

@@ -24,7 +24,8 @@ struct ClaimResult {
   int seeds = 0;            // complete seeds it was judged on
 };
 
-// All thirteen, in order. Records must share their settings; diverged ones count as missing.
+// All thirteen, in order. Records must share their settings; diverged ones count as missing. Of several
+// variants of a scheme one is judged (variants.h).
 std::vector<ClaimResult> judge_claims(const std::vector<Record>& records);
 
 }  // namespace locant::study

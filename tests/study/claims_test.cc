@@ -6,6 +6,8 @@
 #include <functional>
 #include <map>
 
+#include "locant/study/comparison.h"
+
 namespace locant::study {
 namespace {
 
@@ -181,6 +183,28 @@ TEST(Claims, MeansAreJudgedWhereTheBarDoesNotAskForEverySeed) {
   std::vector<std::map<std::string, Record>> runs{good_run(0), good_run(1), good_run(2)};
   runs[0]["alibi"].losses[kWindows][1024] = 1.88 + .05;  // the mean stays below +0.03
   EXPECT_EQ(verdict(judged(runs), 2), Verdict::kHolds);
+}
+
+TEST(Claims, OfSeveralVariantsTheProtocolsIsJudged) {
+  auto run = good_run(0);
+  run["alibi"].scheme = fitted_specification("alibi", 64, ModelConfig().initial_deviation);
+  Record bad = record("alibi", 0, losses(1.88, .5, .6, .7, .8));
+  bad.scheme = fitted_specification("alibi(max_exponent=2)", 64, ModelConfig().initial_deviation);
+  for (const char* before_and_behind : {"a", "z"}) {
+    auto both = run;
+    both[before_and_behind] = bad;
+    const auto results = judged({both});
+    EXPECT_EQ(verdict(results, 2), Verdict::kHolds) << "where the other comes " << before_and_behind;
+    EXPECT_EQ(results[1].evidence.find("judged"), std::string::npos) << results[1].evidence;
+  }
+  // Neither is the protocol's: the first, and the evidence says which.
+  run["alibi"].scheme = fitted_specification("alibi(max_exponent=4)", 64, ModelConfig().initial_deviation);
+  run["a"] = bad;
+  const auto results = judged({run});
+  EXPECT_EQ(verdict(results, 2), Verdict::kFails);
+  EXPECT_NE(results[1].evidence.find("alibi is judged as alibi(max_exponent=2)"), std::string::npos)
+      << results[1].evidence;
+  EXPECT_EQ(results[0].evidence.find("judged"), std::string::npos) << results[0].evidence;
 }
 
 TEST(Claims, MissingOrDivergedRunsAreNotTested) {
