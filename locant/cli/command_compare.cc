@@ -12,6 +12,7 @@
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/memory.h"
+#include "locant/cli/output_path.h"
 #include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
 #include "locant/cli/say.h"
@@ -232,6 +233,8 @@ void print_end(const std::vector<Record>& records, bool several_seeds) {
 }
 
 int compare_action(const CompareArguments& args) {
+  check_output_folder("compare", {"--out", args.out}, {"records.jsonl", "report.html", "asked.json", "unfinished.safetensors", "lock"},
+                      {{"--corpus", args.corpus}});
   const std::vector<Asked> list = requests(args);
   catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);

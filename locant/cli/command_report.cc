@@ -11,6 +11,7 @@
 #include "locant/checkpoint/atomic_file.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
+#include "locant/cli/output_path.h"
 #include "locant/cli/preset.h"
 #include "locant/cli/say.h"
 #include "locant/study/claims.h"
@@ -27,6 +28,7 @@ namespace {
 struct ReportArguments {
   std::vector<std::string> records;
   std::string out = "report.html", svg, markdown;
+  std::vector<NamedPath> outputs;
   bool json = false;
 };
 
@@ -115,11 +117,14 @@ void say_copies(const std::vector<study::Record>& records) {
 
 int report_action(const ReportArguments& args) {
   std::vector<study::Record> records;
-  for (std::string path : args.records) {
-    if (std::filesystem::is_directory(path)) {
-      if (!std::filesystem::exists(path + "/records.jsonl")) fail("report", path, ": there is no records.jsonl in this folder");
-      path += "/records.jsonl";
-    }
+  std::vector<NamedPath> inputs;
+  for (const std::string& path : args.records) {
+    const bool folder = std::filesystem::is_directory(path);
+    if (folder && !std::filesystem::exists(path + "/records.jsonl")) fail("report", path, ": there is no records.jsonl in this folder");
+    inputs.push_back({"records", folder ? path + "/records.jsonl" : path});
+  }
+  check_outputs("report", args.outputs, inputs);
+  for (const auto& [option, path] : inputs) {
     study::RecordFile file = study::read_records(path);
     for (const std::string& note : file.notes) say("locant: {}\n", note);
     records.insert(records.end(), file.records.begin(), file.records.end());
@@ -185,7 +190,10 @@ void add_report(CLI::App& app, Action& action) {
   command->add_option("--markdown", args->markdown, "Also write the tables, the claims and the advice into this file");
   command->add_flag("--json", args->json, "Print settings, means, claims and advice as a line of JSON for each comparison");
   command->footer("Example: locant report laptop/records.jsonl server/ --out both.html");
-  command->callback([args, &action] { action = [args] { return report_action(*args); }; });
+  command->callback([args, command, &action] {
+    args->outputs = paths_of(*command, {"--out", "--svg", "--markdown"});
+    action = [args] { return report_action(*args); };
+  });
 }
 
 }  // namespace locant::cli

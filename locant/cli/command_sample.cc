@@ -68,6 +68,7 @@ int sample_action(const SampleArguments& args) {
   if (args.json) {
     study::JsonObject json;
     json.text("prompt", args.prompt).text("text", text).raw("seed", std::to_string(args.seed));
+    json.raw("stopped", static_cast<int64_t>(text.size()) < args.length ? "true" : "false");
     fmt::print("{}\n", json.str());
   } else {
     fmt::print("\n");

@@ -12,6 +12,7 @@
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/memory.h"
+#include "locant/cli/output_path.h"
 #include "locant/cli/say.h"
 #include "locant/cli/whole.h"
 #include "locant/position/registry.h"
@@ -29,6 +30,7 @@ using study::SchemeView;
 struct ShowArguments {
   std::string scheme, compare, svg, html, permute;
   study::ViewOptions view;
+  std::vector<NamedPath> outputs;
   bool json = false, example = false;
 };
 
@@ -186,6 +188,7 @@ void check_memory(const std::string& text, const study::ViewOptions& view) {
 }
 
 int show_action(const ShowArguments& args) {
+  check_outputs("show", args.outputs, {});
   for (const std::string& text : {args.scheme, args.compare}) {
     if (!text.empty()) check_memory(text, args.view);
   }
@@ -260,12 +263,13 @@ void add_show(CLI::App& app, Action& action) {
                   "  locant show alibi --example\n"
                   "  locant show nope --permute 'the dog bit the man'\n"
                   "  locant show 'rope(scaling=yarn,factor=4,original=64)' --length 256 --head-size 64");
-  command->callback([args, length, example, permute, &action] {
+  command->callback([args, command, length, example, permute, &action] {
     if (!length->count() && !example->count() && !permute->count()) {
       throw CLI::RequiredError(fmt::format("--length N is required (or --example, or --permute 'WORDS'), as in: "
                                            "locant show '{}' --length 16", args->scheme), CLI::ExitCodes::RequiredError);
     }
     if (permute->count() && args->permute.empty()) throw CLI::ValidationError("--permute", "is empty");
+    args->outputs = paths_of(*command, {"--svg", "--html"});
     action = [args] { return show_action(*args); };
   });
 }

@@ -8,6 +8,7 @@
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
 #include "locant/cli/memory.h"
+#include "locant/cli/output_path.h"
 #include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
 #include "locant/cli/say.h"
@@ -81,6 +82,9 @@ Model begin_model(TrainArguments& args, Corpus& corpus) {
 
 int train_action(TrainArguments args) {
   args.train.check();
+  std::vector<NamedPath> inputs{{"--corpus", args.corpus}};
+  if (!args.from.empty()) inputs.push_back({"--from", args.from});
+  check_outputs("train", {{"--out", args.out}}, inputs);
   catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
   Corpus corpus;
@@ -99,11 +103,13 @@ int train_action(TrainArguments args) {
   };
   study::Course course;
   const bool finished = study::follow(lesson, trainer, config, course);
-  if (!course.error.empty()) {
-    progress.clear();
-    say("locant: {}; the model before it is saved\n", course.error);
-  }
   progress.clear();
+  if (course.spoiled || !trainer.finite()) {
+    say("locant: diverged: {}; nothing is saved, as such a model is good for nothing (a lower --learning-rate may help)\n",
+        course.error.empty() ? "weights not finite" : course.error);
+    return kFailed;
+  }
+  if (!course.error.empty()) say("locant: diverged: {}; the model before it is saved\n", course.error);
   save_model(model, args.out);
   if (args.json) {
     study::JsonObject json;

@@ -30,21 +30,22 @@ bool wants(const ComparisonOptions& options, const std::string& task) {
   return std::count(options.tasks.begin(), options.tasks.end(), task) > 0;
 }
 
-// Records in the folder. Language models of other settings there are an error, since a folder is one
-// comparison; other records have settings of their own.
-std::map<std::string, Record> recorded(const ComparisonOptions& options, const Corpus& corpus,
-                                       Watcher& watcher) {
-  const Settings settings = named_after(options.settings, corpus);
-  const bool with_text = wants(options, kLanguageModel);
+// Records in the folder. Records there of what is asked now under other settings are an error, since a folder is
+// one comparison; a fine-tuned model has the settings of the one it tunes.
+std::map<std::string, Record> recorded(const std::string& path, const std::vector<Run>& runs, Watcher& watcher) {
+  std::map<std::string, Settings> asked;  // by task
+  for (const Run& run : runs) {
+    if (run.task != kFineTuning) asked.emplace(run.task, run.settings);
+  }
   std::map<std::string, Record> by_key;
-  const std::string path = records_path(options.out);
   if (!fs::exists(path)) return by_key;
   RecordFile file = read_records(path);
   for (const std::string& note : file.notes) watcher.note(note);
   for (Record& record : file.records) {
-    if (with_text && record.task == kLanguageModel && record.settings.id() != settings.id()) {
-      fail("compare", path, " holds records of other settings (", record.settings.difference(settings),
-           "); choose another --out");
+    const auto own = asked.find(record.task);
+    if (own != asked.end() && record.settings.id() != own->second.id()) {
+      fail("compare", path, " holds records of other settings (", record.is_task() ? record.task + ": " : "",
+           record.settings.difference(own->second), "); choose another --out");
     }
     by_key.emplace(record.key(), std::move(record));
   }
@@ -161,7 +162,7 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
   if (error) fail("compare", options.out, ": cannot be made a folder: ", error.message());
   const std::optional<FileLock> lock = FileLock::try_acquire(options.out + "/lock");
   if (!lock) fail("compare", options.out, ": another comparison is at work in this folder");
-  const std::map<std::string, Record> known = recorded(options, corpus, watcher);
+  const std::map<std::string, Record> known = recorded(records_path(options.out), runs, watcher);
   watcher.comparison_begins();
 
   ComparisonResult result;

@@ -85,7 +85,7 @@ std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus);
 // Runs what is missing and returns all records of these options in order; false in `finished` after a
 // stop. One comparison at a time works on a folder; another one is refused.
 // Throws std::invalid_argument before anything is trained if the options, the corpus or the folder do not
-// fit: it holds language models of other settings, or lies inside the corpus (whose next reading would
+// fit: it holds records of what is asked under other settings, or lies inside the corpus (whose next reading would
 // take its files for text).
 struct ComparisonResult {
   std::vector<Record> records;

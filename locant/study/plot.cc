@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -91,8 +92,10 @@ std::string script_of(const Plot& plot) {
 }
 
 // Runs gnuplot with `input` on its standard input; both pipes are served by one poll loop, so that
-// neither side can block the other.
-Drawing run_gnuplot(const std::string& input) {
+// neither side can block the other. All of it takes at most `seconds`.
+Drawing run_gnuplot(const std::string& input, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0) return {"", std::strerror(errno)};
   if (pipe2(out, O_CLOEXEC) != 0) {
@@ -124,12 +127,15 @@ Drawing run_gnuplot(const std::string& input) {
   fcntl(in[1], F_SETFL, O_NONBLOCK);
   Drawing drawing;
   size_t written = 0;
-  bool writing = true;
+  bool writing = true, late = false;
   char buffer[65536];
   for (;;) {
     pollfd fds[2] = {{out[0], POLLIN, 0}, {writing ? in[1] : -1, POLLOUT, 0}};
-    if (poll(fds, 2, 60000) <= 0) {
-      if (errno == EINTR) continue;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    late = left <= 0;
+    const int ready = late ? 0 : poll(fds, 2, static_cast<int>(left));
+    if (!late && (ready == 0 || (ready < 0 && errno == EINTR))) continue;  // the clock decides
+    if (ready <= 0) {
       kill(child, SIGKILL);
       break;
     }
@@ -141,7 +147,7 @@ Drawing run_gnuplot(const std::string& input) {
         writing = false;
       }
     }
-    if (fds[0].revents & (POLLIN | POLLHUP)) {
+    if (fds[0].revents) {
       const ssize_t n = read(out[0], buffer, sizeof buffer);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) break;
@@ -150,12 +156,19 @@ Drawing run_gnuplot(const std::string& input) {
   }
   if (writing) close(in[1]);
   close(out[0]);
+  // It may go on with its output closed.
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  for (pid_t ended = 0; (ended = waitpid(child, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR);) {
+    if (Clock::now() >= end && !late) {
+      kill(child, SIGKILL);
+      late = true;
+    }
+    poll(nullptr, 0, 1);
   }
   const timespec now{0, 0};
   sigtimedwait(&pipe_signal, nullptr, &now);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (late) return {"", fmt::format("gnuplot did not end within {:g} s", seconds)};
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || drawing.svg.find("</svg>") == std::string::npos) {
     return {"", WIFEXITED(status) && WEXITSTATUS(status) == 127
                     ? "gnuplot is not installed (Debian: gnuplot-nox)"
@@ -168,13 +181,13 @@ Drawing run_gnuplot(const std::string& input) {
 
 }  // namespace
 
-Drawing draw(const Plot& plot) {
+Drawing draw(const Plot& plot, double seconds) {
   bool any = false;
   for (const Line& line : plot.lines) {
     for (const auto& [x, y] : line.points) any = any || std::isfinite(y);
   }
   if (!any) return {"", "there is nothing to draw"};
-  return run_gnuplot(script_of(plot));
+  return run_gnuplot(script_of(plot), seconds);
 }
 
 }  // namespace locant::study

@@ -27,6 +27,7 @@ struct Drawing {
   std::string svg;     // empty if it could not be drawn,
   std::string reason;  // and then why
 };
-Drawing draw(const Plot& plot);
+// A gnuplot that takes longer than `seconds` is ended.
+Drawing draw(const Plot& plot, double seconds = 60);
 
 }  // namespace locant::study

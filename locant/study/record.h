@@ -96,9 +96,9 @@ std::string to_json(const Record& record);  // one line, no newline
 // came. Losses are 0 or more; null (not finite) only where the run diverged.
 Record record_from_json(const std::string& line, const std::string& where);
 
-// A line that is no JSON object was cut by a crash (more may have been appended since): it is left
-// out and said in `notes`, with file and line. A whole object that is no record of this version
-// throws std::invalid_argument.
+// A line that ends within its JSON was cut by a crash (more may have been appended since): it is left
+// out and said in `notes`, with file and line. Any other line that is no record of this version, and a cut
+// one with the next record behind it, throws std::invalid_argument.
 struct RecordFile {
   std::vector<Record> records;
   std::vector<std::string> notes;

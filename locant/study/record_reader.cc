@@ -13,9 +13,12 @@
 #include <stdexcept>
 
 #include "locant/base/check.h"
+#include "locant/base/utf8.h"
 #include "locant/data/tasks.h"
 #include "locant/position/registry.h"
+#include "locant/study/json_extent.h"
 #include "locant/study/record.h"
+#include "locant/study/run.h"
 
 namespace locant::study {
 namespace {
@@ -128,7 +131,8 @@ std::string scheme_from(const Value& value) {
 int64_t length_from(std::string_view key, const Value& value) {
   int64_t length = 0;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), length);
-  if (error != std::errc() || end != key.data() + key.size() || length < 1 || length > kLongest) {
+  const bool number = error == std::errc() && end == key.data() + key.size();
+  if (!number || length < 1 || length > kLongest || std::to_string(length) != key) {  // no "032" beside "32"
     value.refuse(fmt::format("a test length (an integer from 1) as its name, not \"{}\"", key));
   }
   return length;
@@ -155,7 +159,11 @@ std::vector<std::pair<int64_t, double>> curve_from(const Value& value) {
     if (point.size() != 2) point.refuse("[step, loss]");
     std::vector<Value> pair;
     point.each([&](const Value& part) { pair.push_back(part); });
-    curve.emplace_back(pair[0].integer(0), pair[1].loss(true));
+    const int64_t step = pair[0].integer(0);
+    if (!curve.empty() && step <= curve.back().first) {
+      pair[0].refuse(fmt::format("a step above {}, the one before", curve.back().first));
+    }
+    curve.emplace_back(step, pair[1].loss(true));
   });
   return curve;
 }
@@ -182,6 +190,10 @@ Settings settings_from(const Value& read) {
   Settings s;
   s.corpus = read["corpus"].text();
   s.corpus_fingerprint = read["corpus_fingerprint"].text();
+  if (const std::string& f = s.corpus_fingerprint;
+      !f.empty() && (f.size() != 16 || f.find_first_not_of("0123456789abcdef") != std::string::npos)) {
+    read["corpus_fingerprint"].refuse("16 hexadecimal digits");
+  }
   s.train_length = read["train_length"].integer(1, kLongest);
   s.steps = read["steps"].integer(0);
   s.batch = read["batch"].integer(1);
@@ -218,6 +230,32 @@ std::string task_from(const Value& value) {
   return task;
 }
 
+// "none", or a scaling that a text's model with this scheme can be tested under.
+std::string test_scaling_from(const Value& value, const Record& r) {
+  const std::string label = value.text();
+  if (label == "none") return label;
+  std::vector<std::string> known{"none"};
+  if (!r.is_task()) {
+    for (const auto& [name, by_length] : test_scalings(*make_scheme(r.scheme), r.settings.train_length)) known.push_back(name);
+  }
+  if (!std::count(known.begin(), known.end(), label)) value.refuse(fmt::format("one of {}", fmt::join(known, ", ")));
+  return label;
+}
+
+// Lengths at which a table's last row was repeated: each was tested.
+std::vector<int64_t> repeated_rows_from(const Value& value, const Record& r) {
+  std::vector<int64_t> lengths;
+  value.each([&](const Value& entry) {
+    const int64_t length = entry.integer(1, kLongest);
+    const auto tested = [&](const auto& protocol) { return protocol.second.count(length) > 0; };
+    if (!r.exact_match.count(length) && std::none_of(r.losses.begin(), r.losses.end(), tested)) {
+      entry.refuse("a length that was tested");
+    }
+    lengths.push_back(length);
+  });
+  return lengths;
+}
+
 Record record_from(element root, const std::string& where) {
   if (!root.is_object()) fail("records", where, ": expected a JSON object");
   const Value read(root, "", where);
@@ -232,10 +270,17 @@ Record record_from(element root, const std::string& where) {
     read["name"].refuse(fmt::format("\"{}\", as in field scheme", name));
   }
   r.seed = read["seed"].seed();
-  r.test_scaling = read["test_scaling"].text();
   r.settings = settings_from(read["settings"]);
+  if (read["train_length"].integer(1, kLongest) != r.settings.train_length) {
+    read["train_length"].refuse(fmt::format("{}, as in field settings.train_length", r.settings.train_length));
+  }
+  if (read["settings_id"].text() != r.settings.id()) {
+    read["settings_id"].refuse(fmt::format("\"{}\", which these settings give", r.settings.id()));
+  }
+  r.test_scaling = test_scaling_from(read["test_scaling"], r);
   r.diverged = read["diverged"].flag();
   r.error = read["error"].text();
+  if (!r.error.empty() && !r.diverged) read["error"].refuse("\"\", as the run did not diverge");
   read["losses"].each_field([&](std::string_view protocol, const Value& by_length) {
     r.losses[std::string(protocol)] = losses_from(by_length, r.diverged);
   });
@@ -247,7 +292,7 @@ Record record_from(element root, const std::string& where) {
   read["test_schemes"].each_field([&](std::string_view key, const Value& scheme) {
     r.test_schemes[length_from(key, scheme)] = scheme_from(scheme);
   });
-  read["repeated_rows"].each([&](const Value& length) { r.repeated_rows.push_back(length.integer(1, kLongest)); });
+  r.repeated_rows = repeated_rows_from(read["repeated_rows"], r);
   r.curve = curve_from(read["curve"]);
   r.validation = curve_from(read["validation"]);
   r.tables = tables_from(read["tables"]);
@@ -265,6 +310,49 @@ Record record_from(element root, const std::string& where) {
   r.version = read["version"].text();
   r.started = read["started"].text();
   return r;
+}
+
+// A character cut in its middle by the end of `text`, where it is not UTF-8 from `bad` on.
+bool is_cut_character(std::string_view text, size_t bad) {
+  const auto lead = static_cast<unsigned char>(text[bad]);
+  const std::string_view rest = text.substr(bad + 1);
+  return lead >= 0xC2 && lead <= 0xF4 && rest.size() < 3 && std::all_of(rest.begin(), rest.end(), is_utf8_continuation);
+}
+
+// A line that does not parse: returns if it is the beginning of a record, cut off; says what is wrong otherwise.
+void require_cut(std::string_view line, const std::string& where, simdjson::error_code error) {
+  constexpr std::string_view kBegins = "{\"record_version\"";
+  const auto refuse = [&](const auto&... parts) { fail("records", where, ": ", parts...); };
+  const auto begins = [&](std::string_view text) {
+    const size_t shared = std::min(text.size(), kBegins.size());
+    return text.substr(0, shared) == kBegins.substr(0, shared);
+  };
+  const auto quoted = [&](size_t at) { return fmt::format("\"{}\"", line.substr(at, 24)); };
+  const size_t another = line.find(kBegins, 1);
+  if (another != line.npos && begins(line.substr(0, another))) {
+    const JsonState before = json_extent(line.substr(0, another)).state;
+    if (before == JsonState::kWhole) refuse("two records on one line; expected a newline before byte ", another + 1);
+    if (before == JsonState::kCut) {
+      refuse("a record that was cut off, and another one behind it on the same line (files joined where one had no last "
+             "newline); expected a newline before byte ", another + 1);
+    }
+  }
+  if (!begins(line)) refuse("expected a record, got something else");
+  const JsonExtent extent = json_extent(line);
+  if (const size_t bad = first_invalid_utf8(line);
+      bad != line.npos && bad <= extent.end && !(extent.state == JsonState::kCut && is_cut_character(line, bad))) {
+    refuse("not UTF-8 from byte ", bad + 1, " on");
+  }
+  switch (extent.state) {
+    case JsonState::kCut: return;
+    case JsonState::kWrong: refuse("not JSON from byte ", extent.end + 1, " on: ", quoted(extent.end)); break;
+    case JsonState::kWhole: break;
+  }
+  if (line.find_first_not_of(" \t\r", extent.end) != line.npos) {
+    refuse("expected nothing behind the record, which ends at byte ", extent.end, ", got ", quoted(extent.end));
+  }
+  if (error == simdjson::NUMBER_ERROR) refuse("holds a number that has no room in 64 bits");
+  refuse("not a JSON object: ", simdjson::error_message(error));
 }
 
 }  // namespace
@@ -289,13 +377,8 @@ RecordFile read_records(const std::string& path) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = fmt::format("{}, line {}", path, number);
     element root;
-    if (parser.parse(line).get(root)) {
-      // A cut line begins as every record does; anything else is not ours to skip.
-      constexpr std::string_view kBegins = "{\"record_version\"";
-      const size_t shared = std::min(line.size(), kBegins.size());
-      if (std::string_view(line).substr(0, shared) != kBegins.substr(0, shared)) {
-        fail("records", where, ": expected a record, got something else");
-      }
+    if (const auto error = parser.parse(line).get(root)) {
+      require_cut(line, where, error);
       file.notes.push_back(where + ": cut off in its middle, left out");
       continue;
     }

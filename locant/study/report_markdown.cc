@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <string_view>
 
 #include "locant/study/claims.h"
 #include "locant/study/paired.h"
@@ -16,12 +17,27 @@
 namespace locant::study {
 namespace {
 
-// Text in a cell, or in a sentence: what Markdown would take for its own is marked.
+// Text in a cell, or in a sentence: what Markdown or HTML would take for its own is marked.
 std::string plain(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c == '|' || c == '<' || c == '*' || c == '_' || c == '`' || c == '\\') out += '\\';
-    out += c == '\n' ? ' ' : c;
+    if (c == '<' || c == '&') {
+      out += c == '<' ? "&lt;" : "&amp;";
+      continue;
+    }
+    if (std::string_view("|*_`\\[~").find(c) != std::string_view::npos) out += '\\';
+    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return out;
+}
+
+// A file's name where a link leads.
+std::string address(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      std::string_view("-._/").find(c) != std::string_view::npos;
+    out += safe ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return out;
 }
@@ -137,7 +153,7 @@ std::string advice(const Summary& summary, const std::vector<Summary>& all) {
 std::string report_markdown(const std::vector<Record>& records, const std::vector<std::string>& files) {
   const std::vector<Summary> summaries = summarize(records);
   std::vector<std::string> links;
-  for (const std::string& file : files) links.push_back(fmt::format("[{}]({})", plain(file), file));
+  for (const std::string& file : files) links.push_back(fmt::format("[{}]({})", plain(file), address(file)));
   std::string text = fmt::format("# Results of a comparison\n\nMade by `locant report` from {}.\n\n", fmt::join(links, ", "));
   for (const Summary& summary : summaries) {
     if (!summary.is_text()) continue;
@@ -145,7 +161,7 @@ std::string report_markdown(const std::vector<Record>& records, const std::vecto
     text += fmt::format(
         "Text {} (fingerprint {}), L = {}, {} of {}, {}, width {}, {}; seeds {}; losses in nats "
         "per byte. ± is the deviation over the seeds; `*`: the table has no rows there, its last was repeated. {}",
-        plain(s.corpus), s.corpus_fingerprint, s.train_length, counted(s.steps, "step"), counted(s.batch, "sequence"),
+        plain(s.corpus), plain(s.corpus_fingerprint), s.train_length, counted(s.steps, "step"), counted(s.batch, "sequence"),
         counted(s.layers, "layer"), s.width, counted(s.heads, "head"),
         seeds_of(summary), runs(summary));
     text += losses(summary);

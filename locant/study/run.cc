@@ -225,7 +225,7 @@ std::vector<Record> run_language_model(const Run& run, const RunContext& at) {
     if (!went_on) return {};
     record.tables = learned_tables(model, 2 * s.train_length);
     find_infinite(record);
-    save_model(model, model_path(at.options.out, record));
+    if (!record.diverged) save_model(model, model_path(at.options.out, record));
   }
   record.memory_mb = peak_memory_mb();
   records.push_back(record);
@@ -264,7 +264,7 @@ std::vector<Record> run_fine_tuning(const Run& run, const RunContext& at) {
     });
     if (!went_on) return {};
     find_infinite(record);
-    save_model(model, model_path(at.options.out, record));
+    if (!record.diverged) save_model(model, model_path(at.options.out, record));
   }
   record.memory_mb = peak_memory_mb();
   return {record};

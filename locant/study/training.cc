@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 
 #include "locant/data/batches.h"
@@ -49,7 +50,9 @@ bool follow(const Lesson& lesson, Trainer& trainer, const ModelConfig& config, C
       ++course.rated_steps;
     }
     if (!result.finite) {
-      course.error = fmt::format("loss or gradient not finite at step {}", step + 1);
+      const bool loss = std::isfinite(result.loss);
+      course.error = fmt::format("{} not finite at step {}", loss ? "gradient" : "loss", step + 1);
+      course.spoiled = !loss || !trainer.finite();
       return true;
     }
     course.sum += result.loss;
@@ -66,6 +69,11 @@ bool follow(const Lesson& lesson, Trainer& trainer, const ModelConfig& config, C
     if (lesson.step_done) {
       lesson.step_done(step + 1, steps, result.loss, double(tokens) * course.steps_per_second(step + 1));
     }
+  }
+  // The last update is followed by no loss that would show it.
+  if (!trainer.finite()) {
+    course.error = fmt::format("weights not finite after step {}", steps);
+    course.spoiled = true;
   }
   return true;
 }

@@ -24,7 +24,8 @@ struct Course {
   // threads, generated code).
   double rated_seconds = 0;
   int64_t rated_steps = 0;
-  std::string error;  // not empty: loss or gradient was not finite, and at which step
+  std::string error;     // not empty: what was not finite, and at which step
+  bool spoiled = false;  // the model's own loss or a weight was not: it is good for nothing
   // After `steps` in all. Where no step but first ones was made, these count.
   double steps_per_second(int64_t steps) const;
 };

@@ -113,6 +113,10 @@ Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 
 int64_t Trainer::steps_done() const { return state_->step; }
+bool Trainer::finite() const {
+  const float* values = state_->model.values();
+  return std::all_of(values, values + state_->model.layout().size(), [](float x) { return std::isfinite(x); });
+}
 const TrainOptions& Trainer::options() const { return state_->options; }
 
 namespace {

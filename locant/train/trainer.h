@@ -56,6 +56,7 @@ class Trainer {
   StepResult step(std::span<const int32_t> inputs, std::span<const int32_t> targets);
 
   int64_t steps_done() const;
+  bool finite() const;  // every weight of the model
   const TrainOptions& options() const;
 
   // A training stopped between two steps goes on to the same last bit from this file: the model's

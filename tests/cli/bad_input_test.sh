@@ -138,6 +138,17 @@ output=$( (ulimit -f 8; "$locant" compare --preset smoke --corpus "$text" --sche
 grep -q "$work/limited/.*File too large" <<<"$output" || fail "a comparison whose files may not grow: $output"
 [ -z "$(find "$work" -name '*.tmp')" ] || fail "left over: $(find "$work" -name '*.tmp')"
 
+# A model that diverged: said, nothing saved, what was there stays; before a loss shows it (one step) and after.
+cp "$work/model" "$work/kept"
+for steps in 1 2 3; do
+  for out in kept none; do
+    expect 1 'diverged: (weights|loss) not finite (after|at) step [123]; nothing is saved' train nope --corpus "$text" \
+      --length 16 --steps "$steps" --batch 2 --layers 1 --width 16 --heads 2 --learning-rate 1e38 --out "$work/$out"
+  done
+done
+[ ! -e "$work/none" ] || fail "a diverged model was saved"
+cmp -s "$work/model" "$work/kept" || fail "a diverged model took a good one's place"
+
 # Records.
 head -c 3000 /dev/urandom | tr -d '{' >"$work/noise.jsonl"
 expect 2 'noise.jsonl, line 1' report "$work/noise.jsonl" --out "$work/r.html"
@@ -157,6 +168,18 @@ changed 's/"windows":{"32":[0-9.]*/"windows":{"32":null/'; expect 2 'line 2: fie
 changed 's/"windows":{"32"/"windows":{"-7"/'; expect 2 'line 2: field losses.windows.-7' report "$work/changed.jsonl" --out "$work/r.html"
 changed 's/"seed":0/"seed":-1/'; expect 2 'line 2: field seed.*got -1' report "$work/changed.jsonl" --out "$work/r.html"
 changed 's/"scheme":"t5(/"scheme":"t6(/'; expect 2 "line 2: field scheme.*no scheme 't6'" report "$work/changed.jsonl" --out "$work/r.html"
+sed 's/"peak_share":[0-9.e-]*/"peak_share":null/; s/"tokens_per_second":[0-9.e-]*/"tokens_per_second":null/' "$good" >"$work/unmeasured.jsonl"
+"$locant" report "$work/unmeasured.jsonl" --out "$work/unmeasured.html" --markdown "$work/unmeasured.md" >"$work/unmeasured.out" 2>&1 ||
+  fail "unmeasured: $(cat "$work/unmeasured.out")"
+grep -n '\bnan\b' "$work"/unmeasured.{html,md,out} && fail "what was not measured is printed as nan"
+{ cat "$good"; sed 's/"seed":0/"seed":18446744073709551616/' "$good"; } >"$work/large.jsonl"
+expect 2 'large.jsonl, line 2: holds a number that has no room' report "$work/large.jsonl" --out "$work/r.html"
+{ head -c -200 "$good"; cat "$good"; } >"$work/joined.jsonl"
+expect 2 'joined.jsonl, line 1: a record that was cut off, and another one behind it' report "$work/joined.jsonl" --out "$work/r.html"
+{ head -c -200 "$good"; echo; cat "$good"; } >"$work/joined.jsonl"
+expect 0 'joined.jsonl, line 1: cut off' report "$work/joined.jsonl" --out "$work/joined.html"
+# What was recorded once is read for good.
+for kept in "$(dirname "$0")"/../../docs/results/*.jsonl; do expect 0 'Report: ' report "$kept" --out "$work/kept.html"; done
 : >"$work/none.jsonl"
 expect 2 'no records' report "$work/none.jsonl" --out "$work/r.html"
 [ ! -e "$work/r.html" ] || fail "a refused report left a page"

@@ -108,6 +108,10 @@ expect 0 '' compare --preset smoke --corpus "$text" --out "$work/threads" "${few
 
 # Tasks alone need no text.
 expect 0 'alibi .*not learned' compare --preset smoke --tasks copy,recall --schemes alibi --out "$work/tasks" --no-report
+cp "$work/tasks/asked.json" "$work/asked"
+expect 2 'other settings \(copy: steps 3, here 4.*--out' compare --preset smoke --tasks copy --task-steps 4 --schemes alibi,nope --out "$work/tasks"
+cmp -s "$work/tasks/asked.json" "$work/asked" || fail "a refused comparison changed what was asked"
+expect 0 '' compare --preset smoke --tasks reverse_encoder --task-steps 4 --schemes alibi --out "$work/tasks" --no-report
 expect 2 'copy_twice' compare --preset smoke --tasks copie --out "$work/tasks"
 
 # A task's model reads no text: what it was trained on is said, and how it answers.
@@ -166,7 +170,14 @@ code=$?
 [ "$code" -eq 130 ] || fail "sample: expected exit code 130 after Ctrl-C, got $code"
 [ $((SECONDS - begin)) -le 5 ] || fail "sample took $((SECONDS - begin)) s to stop"
 [ "$(head -c ${#one} "$work/endless")" = "$one" ] || fail "an endless text begins otherwise"
-expect 0 '"text":' "${sample[@]}" --json --temperature 0 --top-k 3
+"$locant" sample "$work/short" --prompt 'in the ' --length 1000000 --json >"$work/stopped" 2>/dev/null &
+child=$!
+sleep 1
+kill -INT "$child"
+wait "$child"
+code=$?
+[ "$code" -eq 130 ] && grep -q '"stopped":true}' "$work/stopped" || fail "stopped: exit code $code, $(head -c 300 "$work/stopped")"
+expect 0 '"text":.*"stopped":false' "${sample[@]}" --json --temperature 0 --top-k 3
 expect 2 "byte 0x51 \\('Q'\\) at offset 3" sample "$work/short" --prompt 'in Q'
 expect 2 'byte 0xc3 at offset 0' sample "$work/short" --prompt 'ä'
 expect 2 'temperature' sample "$work/short" --prompt 'in ' --temperature -1

@@ -19,7 +19,7 @@ Record example() {
   r.seed = 7;
   r.settings.corpus = "a \"quoted\" text.txt";
   r.settings.corpus_fingerprint = "0123456789abcdef";
-  r.losses[kWindows] = {{64, 1.9}, {1024, 1.0 / 3}};
+  r.losses[kWindows] = {{64, 1.9}, {96, 2}, {128, 2.5}, {1024, 1.0 / 3}};
   r.losses[kSliding] = {{64, 1.8}};
   r.test_schemes[128] = "rope(scaling=linear,factor=2)";
   r.repeated_rows = {96, 128};
@@ -63,6 +63,7 @@ Record task_example() {
   r.losses.clear();
   r.exact_match = {{20, .9921875}, {24, .5}, {40, 0}};
   r.symbol_match = {{20, .999}, {24, .75}, {40, 1.0 / 3}};
+  r.repeated_rows = {24, 40};
   r.gate = .99;
   return r;
 }
@@ -158,6 +159,92 @@ TEST(Record, FileCutAtEveryByteKeepsTheLinesBefore) {
   std::filesystem::remove(path);
 }
 
+RecordFile read_text(const std::string& text) {
+  const std::string path = temporary("lines.jsonl");
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+  return read_records(path);
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    read_text(text);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+// Files merged by `cat`: a cut line may stand anywhere, by itself. With the next record behind it, it is refused,
+// wherever it was cut.
+TEST(Record, ACutLineIsSaidAndOneThatSwallowedTheNextIsRefused) {
+  Record r = example();
+  r.machine = "a \\ \"machine\" of Jürgen's, 64€, 𝄞";
+  const std::string line = to_json(r), next = to_json(task_example());
+  for (size_t cut = 1; cut < line.size(); ++cut) {
+    const std::string begin = line.substr(0, cut);
+    const RecordFile file = read_text(next + "\n" + begin + "\n" + next + "\n");
+    ASSERT_EQ(file.records.size(), 2u) << begin;
+    ASSERT_EQ(file.notes.size(), 1u) << begin;
+    EXPECT_NE(file.notes[0].find("line 2: cut off"), std::string::npos) << file.notes[0];
+    if (cut % 7 && cut > 25) continue;
+    const std::string message = refusal_of(next + "\n" + begin + next + "\n");
+    ASSERT_NE(message.find("line 2: a record that was cut off, and another one behind it on the same line"), std::string::npos)
+        << begin << "\n" << message;
+    EXPECT_NE(message.find(std::to_string(cut + 1)), std::string::npos) << message;
+  }
+}
+
+// Whole lines that are no record are never left out.
+TEST(Record, WrongLinesAreRefused) {
+  const std::string good = to_json(example());
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string line = good;
+    line.replace(line.find(from), from.size(), to);
+    return line;
+  };
+  const struct {
+    std::string line, expected;
+  } kinds[] = {
+      {changed("\"seed\":7", "\"seed\":18446744073709551616"), "number that has no room in 64 bits"},
+      {changed("\"seed\":7", "\"seed\":07"), "not JSON from byte"},
+      {changed("\"64\":1.9", "\"64\":NaN"), "on: \"NaN,"},
+      {changed("\"64\":1.9", "\"64\":Infinity"), "on: \"Infinity,"},
+      {changed("\"64\":1.9", "\"64\":-Infinity"), "on: \"Infinity,"},
+      {changed("a machine", "a\xff machine"), "not UTF-8 from byte"},
+      {changed("a machine", "a\tmachine"), "not JSON from byte"},
+      {changed("a machine", "a\\machine"), "not JSON from byte"},
+      {changed("\"threads\"", "threads"), "not JSON from byte"},
+      {good + "x", "nothing behind the record, which ends at byte " + std::to_string(good.size()) + ", got \"x\""},
+      {good + ",", "nothing behind the record"},
+      {good + "}", "nothing behind the record"},
+      {good + good, "two records on one line; expected a newline before byte " + std::to_string(good.size() + 1)},
+      {good + " " + good, "two records on one line"},
+      {good.substr(0, 200) + "\xff", "not UTF-8 from byte"},
+      {"[" + good, "got something else"},
+      {"{\"name\":", "got something else"},
+  };
+  for (const auto& kind : kinds) {
+    for (const char* behind : {"", "\n", "\r\n", "\n{\"rec"}) {
+      const std::string message = refusal_of(good + "\n" + kind.line + behind);
+      EXPECT_NE(message.find("lines.jsonl, line 2: "), std::string::npos) << kind.line << "\n" << message;
+      EXPECT_NE(message.find(kind.expected), std::string::npos) << kind.line << "\n" << message;
+    }
+  }
+  EXPECT_EQ(read_text(good + "\r\n\r\n" + good).records.size(), 2u);
+}
+
+// Scalings are those the scheme has.
+TEST(Record, ScalingsAreTheSchemesOwn) {
+  Record r = example();
+  r.scheme = r.name = "rope";
+  for (const char* label : {"none", "pi", "ntk", "yarn"}) {
+    r.test_scaling = label;
+    EXPECT_EQ(record_from_json(to_json(r), "test").test_scaling, label);
+  }
+  r.scheme = r.name = "alibi";
+  EXPECT_THROW(record_from_json(to_json(r), "test"), std::invalid_argument) << "ALiBi has no yarn";
+}
+
 TEST(Record, WrongRecordsSayWhereAndWhat) {
   const auto message = [](const std::string& line) {
     try {
@@ -187,6 +274,7 @@ TEST(Record, EveryFieldIsHeldAgainstWhatItMayBe) {
       {R"~("64":1.9)~", R"~("-7":1.9)~", "losses.windows.-7", "test length", "1.9"},
       {R"~("64":1.9)~", R"~("64k":1.9)~", "losses.windows.64k", "test length", "1.9"},
       {R"~("64":1.9)~", R"~("":1.9)~", "losses.windows.", "test length", "1.9"},
+      {R"~("64":1.9)~", R"~("064":1.9)~", "losses.windows.064", "test length", "1.9"},
       {R"~({"64":1.9)~", R"~([{"64":1.9)~", "", "not a JSON", ""},
       {R"~("seed":7)~", R"~("seed":-1)~", "seed", "0 to 2^64 - 1", "-1"},
       {R"~("seed":7)~", R"~("seed":1.5)~", "seed", "an integer", "1.5"},
@@ -202,6 +290,13 @@ TEST(Record, EveryFieldIsHeldAgainstWhatItMayBe) {
       {R"~("128":"rope)~", R"~("0":"rope)~", "test_schemes.0", "test length", "\"rope"},
       {R"~("repeated_rows":[96)~", R"~("repeated_rows":[-96)~", "repeated_rows[0]", "from 1", "-96"},
       {R"~("curve":[[7,3.5])~", R"~("curve":[[7,3.5,1])~", "curve[0]", "[step, loss]", "[7,3.5,1]"},
+      {R"~([14,2.25])~", R"~([7,2.25])~", "curve[1][0]", "a step above 7", "7"},
+      {R"~("repeated_rows":[96)~", R"~("repeated_rows":[97)~", "repeated_rows[0]", "a length that was tested", "97"},
+      {R"~("train_length":64,"test_scaling")~", R"~("train_length":63,"test_scaling")~", "train_length", "64, as in field settings.train_length", "63"},
+      {R"~("steps":700)~", R"~("steps":701)~", "settings_id", "which these settings give", "\""},
+      {R"~("test_scaling":"none")~", R"~("test_scaling":"foo")~", "test_scaling", "one of none", "\"foo\""},
+      {R"~("error":"")~", R"~("error":"loss <b>")~", "error", "as the run did not diverge", "\"loss <b>\""},
+      {R"~("corpus_fingerprint":"01)~", R"~("corpus_fingerprint":"<b>)~", "settings.corpus_fingerprint", "16 hexadecimal digits", "\"<b>"},
       {R"~("curve":[[7,3.5])~", R"~("curve":[[7,"3.5"])~", "curve[0][1]", "a loss", "\"3.5\""},
       {R"~("curve":[[7,3.5])~", R"~("curve":[[7.5,3.5])~", "curve[0][0]", "an integer", "7.5"},
       {R"~("heads":[[0.5,-0.25])~", R"~("heads":[[0.5])~", "tables[0].heads[0]", "2 numbers", "[0.5]"},

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <tuple>
 
@@ -67,6 +69,26 @@ TEST(Report, PicturesOrTheReason) {
   EXPECT_EQ(drawing.svg.rfind("<svg", 0), 0u);
   EXPECT_EQ(count(html, "<img alt"), 5u) << "two of lengths, two curves, one table";
   EXPECT_EQ(count(html, "No picture"), 0u);
+}
+
+// Silent for ever, writing for ever, or going on with its output closed.
+TEST(Report, AGnuplotThatDoesNotEndIsEnded) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "locant_report_test_slow";
+  std::filesystem::create_directories(folder);
+  const std::string path = getenv("PATH") ? getenv("PATH") : "";
+  const Plot plot{"x", "y", {{"line", {{1, 2}, {2, 3}}, false}}, false, {}, 0, 0, 400, 300};
+  for (const char* work : {"exec sleep 1000", "while :; do echo '<svg'; sleep .01; done", "exec sleep 1000 >&-"}) {
+    SCOPED_TRACE(work);
+    std::ofstream(folder / "gnuplot") << "#!/bin/sh\n" << work << "\n";
+    std::filesystem::permissions(folder / "gnuplot", std::filesystem::perms::owner_all);
+    setenv("PATH", (folder.string() + ":" + path).c_str(), 1);
+    errno = EINTR;  // of some call before
+    const Drawing drawing = draw(plot, .3);
+    setenv("PATH", path.c_str(), 1);
+    EXPECT_EQ(drawing.svg, "");
+    EXPECT_NE(drawing.reason.find("did not end within 0.3 s"), std::string::npos) << drawing.reason;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Report, WithoutGnuplotThereAreTablesAndAReason) {
@@ -134,6 +156,9 @@ TEST(Report, HostileTextStaysText) {
   const std::string html = report_html(records, hostile);
   EXPECT_EQ(html.find("<script"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(made));
+  const std::string markdown = report_markdown(records, {hostile});
+  EXPECT_EQ(markdown.find('<'), std::string::npos);
+  EXPECT_NE(markdown.find("&lt;script>"), std::string::npos) << "the text is there";
 }
 
 // Tasks: loss and recall side by side; what was not learned is in no mean.
@@ -156,6 +181,16 @@ TEST(Report, LossBesideRecall) {
   EXPECT_EQ(html.find("0.625"), std::string::npos) << "a run that missed the gate";
   EXPECT_NE(html.find("not learned</td>"), std::string::npos);
   EXPECT_EQ(count(html, "Loss against length"), 1u) << "a task is no second comparison";
+}
+
+TEST(Report, WhatWasNotMeasuredIsNoNumber) {
+  std::vector<Record> records = some_records();
+  for (Record& r : records) r.tokens_per_second = 12345, r.peak_share = NAN;
+  for (const Summary& summary : summarize(records)) {
+    EXPECT_EQ(table(summary).find("nan"), std::string::npos) << table(summary);
+    EXPECT_NE(table(summary).find("12345        -\n"), std::string::npos) << table(summary);
+  }
+  EXPECT_NE(report_html(records, "a test").find("<td>12345</td><td>not measured</td>"), std::string::npos);
 }
 
 TEST(Markdown, HasTheTablesAndMarksWhatIsNotLearned) {
