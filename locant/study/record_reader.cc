@@ -322,6 +322,7 @@ bool is_cut_character(std::string_view text, size_t bad) {
 // A line that does not parse: returns if it is the beginning of a record, cut off; says what is wrong otherwise.
 void require_cut(std::string_view line, const std::string& where, simdjson::error_code error) {
   constexpr std::string_view kBegins = "{\"record_version\"";
+  if (line.ends_with('\r')) line.remove_suffix(1);
   const auto refuse = [&](const auto&... parts) { fail("records", where, ": ", parts...); };
   const auto begins = [&](std::string_view text) {
     const size_t shared = std::min(text.size(), kBegins.size());
@@ -348,7 +349,7 @@ void require_cut(std::string_view line, const std::string& where, simdjson::erro
     case JsonState::kWrong: refuse("not JSON from byte ", extent.end + 1, " on: ", quoted(extent.end)); break;
     case JsonState::kWhole: break;
   }
-  if (line.find_first_not_of(" \t\r", extent.end) != line.npos) {
+  if (line.find_first_not_of(" \t", extent.end) != line.npos) {
     refuse("expected nothing behind the record, which ends at byte ", extent.end, ", got ", quoted(extent.end));
   }
   if (error == simdjson::NUMBER_ERROR) refuse("holds a number that has no room in 64 bits");

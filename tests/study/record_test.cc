@@ -182,7 +182,7 @@ TEST(Record, ACutLineIsSaidAndOneThatSwallowedTheNextIsRefused) {
   const std::string line = to_json(r), next = to_json(task_example());
   for (size_t cut = 1; cut < line.size(); ++cut) {
     const std::string begin = line.substr(0, cut);
-    const RecordFile file = read_text(next + "\n" + begin + "\n" + next + "\n");
+    const RecordFile file = read_text(next + "\n" + begin + (cut % 2 ? "\n" : "\r\n") + next + "\n");
     ASSERT_EQ(file.records.size(), 2u) << begin;
     ASSERT_EQ(file.notes.size(), 1u) << begin;
     EXPECT_NE(file.notes[0].find("line 2: cut off"), std::string::npos) << file.notes[0];
