@@ -124,20 +124,22 @@ Task of_strings(std::string name, std::string title, std::string example, std::s
   return task;
 }
 
-// The encoder's: the answer stands where the string stands.
+// The encoder's: the answer stands where the string stands, between two marks. Without them a scheme that only
+// weighs by distance cannot know where a string ends: weights that sum to one do not tell what was missing.
 Task reverse_encoder(std::vector<int64_t> test_lengths) {
   Task task;
   task.name = "reverse_encoder";
   task.title = "reverse a string in its place, all of it seen at once";
-  task.example = "abcd -> dcba";
-  task.bytes = kStringBytes.substr(2);
+  task.example = ">abcd. -> >dcba.";
+  task.bytes = kStringBytes;
   task.encoder = true;
   task.steps = 3000;
-  task.sequence = task.longest;
+  task.learning_rate = 3e-3;
+  task.sequence = task.longest + 2;
   task.test_lengths = std::move(test_lengths);
   task.question = [bytes = task.bytes](Random& random, int64_t length) {
     const std::string text = random_symbols(random, length);
-    return Question{tokens_of(bytes, text), tokens_of(bytes, reversed(text))};
+    return Question{tokens_of(bytes, '>' + text + '.'), tokens_of(bytes, '>' + reversed(text) + '.')};
   };
   task.training = [question = task.question, longest = task.longest](Random& random) {
     const auto length = static_cast<int64_t>(1 + random.below(static_cast<uint64_t>(longest)));

@@ -41,7 +41,10 @@ std::string expected(const std::string& name, const std::string& prompt) {
     EXPECT_EQ(found.size(), 1u) << "one of the kind: " << prompt;
     return found;
   }
-  if (name == "reverse_encoder") return {prompt.rbegin(), prompt.rend()};
+  if (name == "reverse_encoder") {
+    EXPECT_TRUE(prompt.starts_with('>') && prompt.ends_with('.')) << prompt << " needs both its ends marked";
+    return ">" + std::string(prompt.rbegin() + 1, prompt.rend() - 1) + ".";
+  }
   const std::string text = prompt.substr(0, prompt.size() - 1);  // without '>'
   const std::string backwards(text.rbegin(), text.rend());
   if (name == "copy" || name == "copy_repeated") return text + ".";
