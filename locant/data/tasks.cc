@@ -133,8 +133,8 @@ Task reverse_encoder(std::vector<int64_t> test_lengths) {
   task.example = ">abcd. -> >dcba.";
   task.bytes = kStringBytes;
   task.encoder = true;
-  task.steps = 3000;
-  task.learning_rate = 3e-3;
+  task.steps = 4000;
+  task.learning_rate = 2e-3;
   task.sequence = task.longest + 2;
   task.test_lengths = std::move(test_lengths);
   task.question = [bytes = task.bytes](Random& random, int64_t length) {
