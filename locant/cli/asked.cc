@@ -238,7 +238,10 @@ std::vector<Asked> load_asked(const std::string& out) {
   if (!fs::exists(path)) return {};
   simdjson::dom::parser parser;
   element json;
-  if (const auto error = parser.load(path).get(json)) fail("compare", path, ": ", simdjson::error_message(error));
+  if (const auto error = parser.load(path).get(json)) {
+    fail("compare", path, ", which holds what was asked for in this folder, is damaged: ", simdjson::error_message(error),
+         "; remove it and give the whole command again: nothing that is recorded is trained again");
+  }
   simdjson::dom::array requests;
   if (json["asked"].get(requests)) return {old_request_from(json, path)};
   std::vector<Asked> list;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -24,8 +25,10 @@
 #include "locant/cli/command.h"
 #include "locant/cli/memory.h"
 #include "locant/cli/say.h"
+#include "locant/data/tasks.h"
 #include "locant/simd/dispatch.h"
 #include "locant/study/version.h"
+#include "locant/train/model.h"
 
 namespace locant::cli {
 namespace {
@@ -42,14 +45,24 @@ sigset_t stop_signals() {
   return set;
 }
 
+// `timeout` sends its signal to the process and to its group, and a finger may bounce.
+constexpr std::chrono::seconds kOneRequest{1};
+
 void wait_for_signals() {
   const sigset_t set = stop_signals();
+  std::chrono::steady_clock::time_point asked_at;
   for (int number = 0; sigwait(&set, &number) == 0;) {
     if (said_at_end) {
       say("{}", said_at_end());
       _exit(kStopped);
     }
-    if (!stop_flag.exchange(true)) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (!stop_flag.exchange(true)) {
+      asked_at = now;
+      say("{}locant: stopping, what is done is kept; once more ends it at once\n", isatty(STDERR_FILENO) ? "\n" : "");
+      continue;
+    }
+    if (now - asked_at < kOneRequest) continue;
     std::signal(number, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
     kill(getpid(), number);
@@ -129,6 +142,16 @@ std::unique_ptr<Executor> make_executor(int64_t threads) {
   if (threads < 0 || threads > 1024) fail("threads", "must be 0 (all) or 1 to 1024, got ", threads);
   if (threads == 1) return std::make_unique<SerialExecutor>();
   return std::make_unique<ThreadPool>(static_cast<int>(threads));
+}
+
+std::vector<std::string> tasks_learned(const ModelConfig& config) {
+  std::vector<std::string> names;
+  for (const Task& task : tasks()) {
+    if (task.bytes == config.bytes && task.encoder == config.encoder && task.sequence == config.length) {
+      names.push_back(task.name);
+    }
+  }
+  return names;
 }
 
 std::string machine_name() {

@@ -1,6 +1,7 @@
 // locant eval: a saved model at the lengths and in the three ways of the protocol.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "locant/base/check.h"
@@ -8,6 +9,7 @@
 #include "locant/cli/command.h"
 #include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
+#include "locant/cli/say.h"
 #include "locant/cli/test_options.h"
 #include "locant/cli/whole.h"
 #include "locant/data/corpus.h"
@@ -30,12 +32,11 @@ struct EvalArguments {
 // that is no text, is told too.
 Corpus corpus_for(const Model& model, const EvalArguments& args) {
   const ModelConfig& config = model.config();
-  std::vector<std::string> answers;  // tasks that such a model is for
+  const std::vector<std::string> answers = tasks_learned(config);
   Question question;
   std::string prompt;
-  for (const Task& task : tasks()) {
-    if (task.bytes != config.bytes || task.encoder != config.encoder || task.sequence != config.length) continue;
-    answers.push_back(task.name);
+  if (!answers.empty()) {
+    const Task& task = task_named(answers.back());
     question = test_questions(task, task.test_lengths.front(), 1).front();
     prompt = task.text(question.prompt);
   }
@@ -93,6 +94,13 @@ int eval_action(const EvalArguments& args) {
       },
       record);
   progress.clear();
+  for (const auto& [protocol, by_length] : record.losses) {
+    for (const auto& [test_length, loss] : by_length) {
+      if (std::isfinite(loss)) continue;
+      say("locant: [eval] {}: its loss at length {} is not finite; such weights are good for nothing\n", args.model, test_length);
+      return kFailed;
+    }
+  }
   if (args.json) {
     for (const auto& [protocol, by_length] : record.losses) {
       for (const auto& [test_length, loss] : by_length) {

@@ -1,12 +1,16 @@
 // locant sample: text by a saved model, token by token.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <span>
 
 #include "locant/base/check.h"
 #include "locant/cli/cli.h"
 #include "locant/cli/command.h"
+#include "locant/cli/say.h"
 #include "locant/cli/test_options.h"
 #include "locant/cli/whole.h"
 #include "locant/study/json.h"
@@ -28,6 +32,7 @@ std::vector<int32_t> tokens_of(const std::string& prompt, const Model& model, co
   const std::string& bytes = model.config().bytes;
   if (bytes.empty()) fail("sample", path, " does not say which bytes its tokens are");
   if (prompt.empty()) fail("sample", "--prompt is empty: the model needs at least a byte to go on from");
+  const std::vector<std::string> learned = tasks_learned(model.config());
   std::vector<int32_t> tokens;
   for (size_t n = 0; n < prompt.size(); ++n) {
     const size_t token = bytes.find(prompt[n]);
@@ -35,7 +40,8 @@ std::vector<int32_t> tokens_of(const std::string& prompt, const Model& model, co
       const auto byte = static_cast<unsigned char>(prompt[n]);
       const bool shown = byte > 0x20 && byte < 0x7f;
       fail("sample", "byte ", fmt::format("0x{:02x}", byte), shown ? fmt::format(" ('{}')", prompt[n]) : "",
-           " at offset ", n, " of the prompt was not in the text the model was trained on");
+           " at offset ", n, " of the prompt was not in ", learned.empty() ? "the text the model was trained on"
+           : fmt::format("the questions of the task the model was trained on ({})", fmt::join(learned, " or ")));
     }
     tokens.push_back(static_cast<int32_t>(token));
   }
@@ -49,15 +55,20 @@ int sample_action(const SampleArguments& args) {
   check_test_scheme("sample", model, args.scheme);
   std::vector<int32_t> tokens = tokens_of(args.prompt, model, args.model);
   catch_signals();
-  if (!args.json) fmt::print("{}", args.prompt);
-  std::fflush(stdout);
   const auto capacity = static_cast<int64_t>(tokens.size()) + args.length;
   Generator generator(model, 1, capacity, {.reading = {.scheme = args.scheme, .repeat_last_row = true},
                                            .cached = !args.recompute});
+  if (!args.json) fmt::print("{}", args.prompt);
+  std::fflush(stdout);
   Random random(args.seed, stream_of("sample"));
   std::string text;
   for (int64_t n = 0; n < args.length && !stop_requested(); ++n) {
-    const int32_t token = choose(generator.read(tokens), args.sampling, random);
+    const std::span<const float> logits = generator.read(tokens);
+    if (std::any_of(logits.begin(), logits.end(), [](float x) { return !std::isfinite(x); })) {
+      say("{}locant: [sample] {}: its scores are not finite; such weights are good for nothing\n", args.json ? "" : "\n", args.model);
+      return kFailed;
+    }
+    const int32_t token = choose(logits, args.sampling, random);
     tokens.assign(1, token);
     const char byte = model.config().bytes[static_cast<size_t>(token)];
     text += byte;

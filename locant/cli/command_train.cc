@@ -58,6 +58,10 @@ Model begin_model(TrainArguments& args, Corpus& corpus) {
     if (!std::filesystem::exists(args.from)) fail("train", args.from, ": there is no such file");
     const Model trained = load_model(args.from);
     if (trained.config().encoder) fail("train", args.from, " is an encoder: it cannot learn a text");
+    if (const auto learned = tasks_learned(trained.config()); !learned.empty()) {
+      fail("train", args.from, " was trained on a task (", fmt::format("{}", fmt::join(learned, " or ")),
+           "): it knows no other bytes; expected a model of a text");
+    }
     CorpusOptions options;
     options.vocabulary = trained.config().bytes;
     corpus = load_corpus(args.corpus, options);
@@ -115,10 +119,12 @@ int train_action(TrainArguments args) {
     study::JsonObject json;
     json.text("model", args.out).text("scheme", config.scheme).integer("steps", trainer.steps_done());
     json.real("loss", last_loss).integer("parameters", model.parameters());
+    json.raw("stopped", finished ? "false" : "true");
     fmt::print("{}\n", json.str());
   } else {
-    fmt::print("{}: {} after {}, loss of the last batch {:.3f}\n", args.out, config.scheme,
-               study::counted(trainer.steps_done(), "step"), last_loss);
+    const std::string done = study::counted(trainer.steps_done(), "step");
+    fmt::print("{}: {} {}, loss of the last batch {:.3f}\n", args.out, config.scheme,
+               finished ? "after " + done : fmt::format("stopped after {} of {}", done, args.train.steps), last_loss);
   }
   return !course.error.empty() ? kFailed : !finished ? kStopped : kDone;
 }

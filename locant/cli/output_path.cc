@@ -18,10 +18,25 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRecords = "records.jsonl";
 
+// What a comparison needs to go on, and the models of its records.
+bool belongs_to_comparison(const fs::path& file) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(file, error), error), folder = whole.parent_path();
+  const auto is_comparison = [&](const fs::path& at) {
+    return fs::exists(at / "asked.json", error) || fs::exists(at / kRecords, error);
+  };
+  for (const char* name : {"asked.json", "lock", "unfinished.safetensors"}) {
+    if (whole.filename() == name && is_comparison(folder)) return true;
+  }
+  return folder.filename() == "models" && fs::exists(whole, error) && is_comparison(folder.parent_path());
+}
+
 bool same_file(const fs::path& a, const fs::path& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;  // also through links; an error where one is missing
-  const fs::path one = fs::weakly_canonical(a, error), other = fs::weakly_canonical(b, error);
+  // Absolute first: of a relative path that is missing the rest would stay as it is.
+  const fs::path one = fs::weakly_canonical(fs::absolute(a, error), error),
+                 other = fs::weakly_canonical(fs::absolute(b, error), error);
   return !one.empty() && one == other;
 }
 
@@ -74,6 +89,7 @@ class Output {
       refuse(": a ", kRecords, " holds the results of a comparison and is written by `locant compare` alone; "
              "expected another name");
     }
+    if (belongs_to_comparison(file)) refuse(" belongs to the comparison in its folder; expected another name");
     if (!is_there(folder)) refuse(": there is no folder ", folder.string(), "; make it first");
     if (!is_folder(folder)) refuse(": ", folder.string(), " is not a folder; expected one that can be written");
     try {

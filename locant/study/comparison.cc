@@ -150,6 +150,9 @@ std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus) {
     }
   }
   if (runs.empty()) fail("compare", "no scheme, no seed or no task was named");
+  if (std::all_of(runs.begin(), runs.end(), [](const Run& run) { return !run.refusal.empty(); })) {
+    fail("compare", "nothing is left to do: ", runs.front().label, ": ", runs.front().refusal);
+  }
   return runs;
 }
 

@@ -322,6 +322,9 @@ bool is_cut_character(std::string_view text, size_t bad) {
 // A line that does not parse: returns if it is the beginning of a record, cut off; says what is wrong otherwise.
 void require_cut(std::string_view line, const std::string& where, simdjson::error_code error) {
   constexpr std::string_view kBegins = "{\"record_version\"";
+  // A file system may leave NULs where a write was lost with the power.
+  if (const size_t last = line.find_last_not_of('\0'); last + 1 < line.size()) line = line.substr(0, last + 1);
+  if (line.empty()) return;
   if (line.ends_with('\r')) line.remove_suffix(1);
   const auto refuse = [&](const auto&... parts) { fail("records", where, ": ", parts...); };
   const auto begins = [&](std::string_view text) {

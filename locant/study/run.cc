@@ -67,13 +67,16 @@ std::vector<Window> validation_sample(const Corpus& corpus, const Settings& s) {
 }
 
 // What the record of a kept training held; an empty one where it cannot be read.
-Record kept_record(const std::string& path) {
+Record kept_record(const std::string& path, Watcher& watcher) {
   try {
     const SafetensorsReader file(path);
     const auto note = file.metadata().find("note");
     if (note == file.metadata().end()) return {};
     return record_from_json(note->second.substr(note->second.find('\n') + 1), path);
-  } catch (const std::invalid_argument&) {
+  } catch (const std::invalid_argument& problem) {
+    watcher.note(fmt::format("{} is damaged, the training it held begins again: {}", path, problem.what()));
+    std::error_code error;
+    fs::remove(path, error);
     return {};
   }
 }
@@ -95,12 +98,13 @@ bool train(Model& model, Lesson lesson, const TrainOptions& train_options, const
   // Goes on from a stopped training if it was this one; any other file there is left alone.
   const auto take_up = [&] {
     if (!fs::exists(unfinished)) return false;
-    const Record before = kept_record(unfinished);
+    const Record before = kept_record(unfinished, at.watcher);
     if (before.key() != record.key()) return false;
     std::string note;
     try {
       note = trainer.load(unfinished);
-    } catch (const std::invalid_argument&) {
+    } catch (const std::invalid_argument& problem) {
+      at.watcher.note(fmt::format("{}: begun again: {}", record.name, problem.what()));
       return false;
     }
     std::istringstream numbers(note.substr(0, note.find('\n')));

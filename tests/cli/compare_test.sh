@@ -54,6 +54,29 @@ expect 0 '' compare --resume --out "$work/parts"
 [ "$(numbers "$work/parts/records.jsonl")" = "$(numbers "$work/whole/records.jsonl")" ] ||
   fail "a resumed comparison has other numbers than one go"
 
+# The training that was stopped is damaged: it begins again, and says so. Nothing asked for can be done: bad input.
+expect 0 '' compare --preset smoke --corpus "$text" --out "$work/damaged" --schemes alibi --steps 2 --tasks language_model --no-report
+cp "$text" "$work/damaged/unfinished.safetensors"
+expect 0 'unfinished.safetensors is damaged' compare --preset smoke --corpus "$text" --out "$work/damaged" --schemes nope --steps 2 \
+  --tasks language_model --no-report
+expect 2 'nothing is left to do.*causal' compare --preset smoke --schemes music_transformer --tasks reverse_encoder --out "$work/none"
+
+# Two signals at once are one request, which is answered; a model that is stopped says so.
+"$locant" train alibi --corpus "$text" --steps 1000000 --threads 1 --out "$work/stopped_model" >"$work/stopped_text" 2>&1 &
+child=$!
+sleep 2
+kill -INT "$child"
+kill -INT "$child"
+wait "$child"
+code=$?
+[ "$code" -eq 130 ] && [ -s "$work/stopped_model" ] && grep -q 'stopped after .* of 1000000' "$work/stopped_text" &&
+  grep -q 'stopping, what is done is kept' "$work/stopped_text" || fail "train: exit code $code, $(cat "$work/stopped_text")"
+expect 0 '"stopped":false' train nope --corpus "$text" --steps 1 --json --out "$work/one_step"
+# Weights that are finite and good for nothing.
+expect 0 '' train nope --corpus "$text" --steps 1 --learning-rate 1e37 --out "$work/huge"
+expect 1 'is not finite' eval "$work/huge" --corpus "$text"
+expect 1 'are not finite' sample "$work/huge" --prompt 'in '
+
 # Records cut in their middle: the whole ones count, the cut run is made again.
 size=$(wc -c <"$work/whole/records.jsonl")
 head -c $((size - 40)) "$work/whole/records.jsonl" >"$work/parts/records.jsonl"

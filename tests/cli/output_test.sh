@@ -71,6 +71,15 @@ if [ "$(id -u)" -ne 0 ]; then
   one 'readonly/file cannot be written: Permission denied' "$work/readonly/file"
 fi
 
+# What a comparison needs to go on, and the models of its records. One file by two names.
+models=("$work"/x/models/*)
+for file in asked.json lock unfinished.safetensors "models/${models[0]##*/}"; do
+  one 'belongs to the comparison in its folder' "$work/x/$file"
+done
+cd "$work" || exit 1
+refused 'is what --out writes too' report "$records" --out twice --markdown ./twice
+cd - >/dev/null || exit 1
+
 # The folder of a comparison, before the text is read (which is missing here).
 folder() { refused "compare\] $1" compare --preset smoke --corpus "$work/missing.txt" --schemes nope --out "$2"; }
 folder '--out "" is empty; expected the name of a folder' ''

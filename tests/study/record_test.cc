@@ -174,6 +174,17 @@ std::string refusal_of(const std::string& text) {
   return "nothing thrown";
 }
 
+// What a file system leaves of a write that was lost with the power.
+TEST(Records, NulsAtTheEndAreACutLine) {
+  const std::string line = to_json(example());
+  for (const std::string& rest : {std::string(4000, '\0'), line.substr(0, 90) + std::string(100, '\0')}) {
+    const RecordFile file = read_text(line + "\n" + rest);
+    EXPECT_EQ(file.records.size(), 1u);
+    ASSERT_EQ(file.notes.size(), 1u);
+    EXPECT_NE(file.notes[0].find("line 2: cut off"), std::string::npos) << file.notes[0];
+  }
+}
+
 // Files merged by `cat`: a cut line may stand anywhere, by itself. With the next record behind it, it is refused,
 // wherever it was cut.
 TEST(Record, ACutLineIsSaidAndOneThatSwallowedTheNextIsRefused) {
