@@ -34,6 +34,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import peers
 import torch
 from huggingface_models import attention_step, config_of, model_of, model_step, paths_of
 
@@ -115,12 +116,6 @@ def measure(a: Any, what: str, family: str, way: str, n: int, threads: int) -> d
     return result
 
 
-def status(field: str) -> float:
-    """Of this process, MB."""
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) / 1e3 * 1.024 for line in file if line.startswith(field))
-
-
 def memory_of_one_call(a: Any, family: str, way: str, n: int) -> float:
     """By how many MB this process grows in one call of the attention module."""
     torch.set_num_threads(2)
@@ -129,12 +124,7 @@ def memory_of_one_call(a: Any, family: str, way: str, n: int) -> float:
     step = attention_step(family, way, n, a.path, model)
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # what was freed before would be used again unseen
-    before = status("VmRSS:")
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
-    held = step()
-    del held
-    return max(0.0, status("VmHWM:") - before)
+    return peers.growth(step)
 
 
 def child(a: Any, *words: str) -> dict[str, Any] | None:

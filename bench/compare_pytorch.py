@@ -216,13 +216,6 @@ def measure(a, line, threads):
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def status(field):
-    with open("/proc/self/status") as file:
-        return next(
-            int(line.split()[1]) / 1e3 * 1.024 for line in file if line.startswith(field + ":")
-        )
-
-
 def memory_of_peer(n, threads):
     """In a process of its own: MB it grows by in a forward+backward with a learned T5 bias."""
     import torch
@@ -230,11 +223,7 @@ def memory_of_peer(n, threads):
     torch.set_num_threads(threads)
     make_peer("learned causal=False", 64)()  # loads what is loaded at the first call
     step = make_peer("learned causal=False", n)
-    before = status("VmRSS")
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
-    step()
-    print(json.dumps({"extra_mb": max(0.0, status("VmHWM") - before)}))
+    print(json.dumps({"extra_mb": peers.growth(step)}))
 
 
 def measure_memory(a, n, share):

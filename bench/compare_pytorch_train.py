@@ -20,6 +20,7 @@ import sys
 import time
 
 import peers
+from pytorch_peers import t5_bucket
 
 # (scheme, length, batch, threads): Locant is to be so many times as fast as the best of PyTorch.
 GOALS = {
@@ -65,22 +66,6 @@ def parse():
     return p.parse_args()
 
 
-def causal_t5_buckets(length, buckets, max_distance):
-    """[length, length], as transformers makes them for a decoder; the right of it is masked."""
-    import torch
-
-    at = torch.arange(length)
-    back = (at[:, None] - at[None, :]).clamp(min=0)
-    exact = buckets // 2
-    far = (
-        exact
-        + (
-            torch.log(back.float() / exact) / math.log(max_distance / exact) * (buckets - exact)
-        ).long()
-    )
-    return torch.where(back < exact, back, far.clamp(max=buckets - 1))
-
-
 def make_model(a):
     import torch
     from torch import nn
@@ -121,8 +106,10 @@ def make_model(a):
             x, bias = self.tokens(inputs), None
             if a.scheme == "t5":  # as T5 does: once a pass, for all layers
                 n = inputs.shape[1]
+                at = torch.arange(n)
+                distance = at[None, :] - at[:, None]
                 bias = (
-                    self.bias(causal_t5_buckets(n, a.buckets, a.max_distance))
+                    self.bias(t5_bucket(distance, False, a.buckets, a.max_distance))
                     .permute(2, 0, 1)
                     .unsqueeze(0)
                 )

@@ -233,8 +233,7 @@ void print_end(const std::vector<Record>& records, bool several_seeds) {
 }
 
 int compare_action(const CompareArguments& args) {
-  check_output_folder("compare", {"--out", args.out}, {"records.jsonl", "report.html", "asked.json", "unfinished.safetensors", "lock"},
-                      {{"--corpus", args.corpus}});
+  check_output_folder("compare", {"--out", args.out}, {{"--corpus", args.corpus}});
   const std::vector<Asked> list = requests(args);
   catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);

@@ -16,16 +16,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRecords = "records.jsonl";
+constexpr const char* kRecords = kComparisonFiles[0];
+
+// Absolute first: of a relative path that is missing the rest would stay as it is. Empty where it cannot be told.
+fs::path whole_path(const fs::path& path) {
+  std::error_code error;
+  return fs::weakly_canonical(fs::absolute(path, error), error);
+}
 
 // What a comparison needs to go on, and the models of its records.
 bool belongs_to_comparison(const fs::path& file) {
   std::error_code error;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(file, error), error), folder = whole.parent_path();
+  const fs::path whole = whole_path(file), folder = whole.parent_path();
   const auto is_comparison = [&](const fs::path& at) {
     return fs::exists(at / "asked.json", error) || fs::exists(at / kRecords, error);
   };
-  for (const char* name : {"asked.json", "lock", "unfinished.safetensors"}) {
+  for (const char* name : kComparisonFiles) {
     if (whole.filename() == name && is_comparison(folder)) return true;
   }
   return folder.filename() == "models" && fs::exists(whole, error) && is_comparison(folder.parent_path());
@@ -34,9 +40,7 @@ bool belongs_to_comparison(const fs::path& file) {
 bool same_file(const fs::path& a, const fs::path& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;  // also through links; an error where one is missing
-  // Absolute first: of a relative path that is missing the rest would stay as it is.
-  const fs::path one = fs::weakly_canonical(fs::absolute(a, error), error),
-                 other = fs::weakly_canonical(fs::absolute(b, error), error);
+  const fs::path one = whole_path(a), other = whole_path(b);
   return !one.empty() && one == other;
 }
 
@@ -51,8 +55,7 @@ bool is_there(const fs::path& path) {
 }
 
 bool lies_inside(const fs::path& path, const fs::path& folder) {
-  std::error_code error;
-  const fs::path inner = fs::weakly_canonical(path, error), outer = fs::canonical(folder, error);
+  const fs::path inner = whole_path(path), outer = whole_path(folder);
   if (inner.empty() || outer.empty()) return false;
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
@@ -136,8 +139,7 @@ void check_outputs(const std::string& command, const std::vector<NamedPath>& out
   }
 }
 
-void check_output_folder(const std::string& command, const NamedPath& folder, const std::vector<std::string>& files,
-                         const std::vector<NamedPath>& inputs) {
+void check_output_folder(const std::string& command, const NamedPath& folder, const std::vector<NamedPath>& inputs) {
   const Output output(command, folder);
   if (output.path().empty()) output.refuse(" is empty; expected the name of a folder");
   fs::path there = folder.path;
@@ -159,6 +161,8 @@ void check_output_folder(const std::string& command, const NamedPath& folder, co
   }
   close(descriptor);
   unlink(probe.c_str());
+  std::vector<std::string> files(std::begin(kComparisonFiles), std::end(kComparisonFiles));
+  files.push_back("report.html");
   for (const std::string& file : files) {
     const std::string written = folder.path + "/" + file;
     for (const NamedPath& input : inputs) {

@@ -13,6 +13,9 @@ struct NamedPath {
   std::string option, path;
 };
 
+// What a comparison needs in its folder to go on.
+inline constexpr const char* kComparisonFiles[] = {"records.jsonl", "asked.json", "lock", "unfinished.safetensors"};
+
 // What was given for these options of a command, or their default; nothing for an option with neither.
 std::vector<NamedPath> paths_of(const CLI::App& command, const std::vector<std::string>& options);
 
@@ -23,8 +26,7 @@ std::vector<NamedPath> paths_of(const CLI::App& command, const std::vector<std::
 void check_outputs(const std::string& command, const std::vector<NamedPath>& outputs,
                    const std::vector<NamedPath>& inputs);
 
-// A folder to write into, there or to be made; nothing is made yet. `files` in it may be no input.
-void check_output_folder(const std::string& command, const NamedPath& folder, const std::vector<std::string>& files,
-                         const std::vector<NamedPath>& inputs);
+// A comparison's folder, there or to be made; nothing is made yet. No file it writes there may be an input.
+void check_output_folder(const std::string& command, const NamedPath& folder, const std::vector<NamedPath>& inputs);
 
 }  // namespace locant::cli

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "locant/base/check.h"
+#include "locant/base/median.h"
 #include "locant/measure/arrays.h"
 #include "locant/measure/probe.h"
 
@@ -88,12 +89,6 @@ UsingSet::~UsingSet() { simd::choose(before_); }
 std::unique_ptr<Executor> make_executor(int threads) {
   if (threads == 1) return std::make_unique<SerialExecutor>();
   return std::make_unique<ThreadPool>(threads);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 Result measure(const Case& c, const Settings& settings) {

@@ -49,6 +49,4 @@ struct Result {
 // the clock. Throws std::invalid_argument where the scheme refuses the case.
 Result measure(const Case& c, const Settings& settings = {});
 
-double median(std::vector<double> values);  // of at least one
-
 }  // namespace locant::measure

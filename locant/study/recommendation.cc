@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "locant/study/paired.h"
+#include "locant/study/report_tables.h"
 #include "locant/study/words.h"
 
 namespace locant::study {
@@ -20,7 +21,7 @@ constexpr double kBreak = 0.3;
 constexpr double kHeld = 0.05;
 
 std::string at(const Summary& summary, int64_t length) {
-  return ratio_number(length, summary.settings.train_length) + " L";
+  return ratio_text(length, summary.settings.train_length);
 }
 
 double mean_loss(const SchemeSummary& s, int64_t length) {
@@ -29,8 +30,6 @@ double mean_loss(const SchemeSummary& s, int64_t length) {
   const auto found = by_length->second.find(length);
   return found == by_length->second.end() ? NAN : found->second.mean;
 }
-
-std::string seeds_text(size_t count) { return counted(int64_t(count), "seed"); }
 
 std::string names(const std::vector<std::string>& list) { return fmt::format("{}", fmt::join(list, ", ")); }
 
@@ -69,7 +68,7 @@ Advice long_reading(const Summary& summary) {
   advice.reasons.push_back(fmt::format(
       "{} has the lowest loss of {} schemes at {}: {}, {} from its own loss at L ({}).", best.label, order.size(),
       at(summary, longest), loss_text(best, kWindows, longest), interval_text(change(best, kWindows, L, longest)),
-      seeds_text(best.seeds.size())));
+      counted(int64_t(best.seeds.size()), "seed")));
   std::vector<std::string> close, broken;
   const SchemeSummary* cheapest = &best;
   for (const SchemeSummary* s : order) {
@@ -161,7 +160,7 @@ Advice by_task(const std::string& use, const std::vector<Summary>& all, bool (*f
     if (length >= trained) shares.push_back(fmt::format("{} at {}", exact_text(best, length), length));
   }
   advice.reasons.push_back(fmt::format("In {}, trained up to {}: exact matches {} ({}).", task->task, trained,
-                                       names(shares), seeds_text(best.exact_by_seed.size())));
+                                       names(shares), counted(int64_t(best.exact_by_seed.size()), "seed")));
   if (equal.size() > 1) {
     advice.reasons.push_back(fmt::format("The same numbers came from each of: {}.", names(equal)));
     if (text) {

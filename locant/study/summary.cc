@@ -7,6 +7,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "locant/base/median.h"
 #include "locant/position/registry.h"
 #include "locant/study/words.h"
 
@@ -25,14 +26,6 @@ Statistic statistic(const std::vector<double>& values) {
   }
   s.deviation = s.count > 1 ? std::sqrt(squares / (s.count - 1)) : 0;
   return s;
-}
-
-double median(std::vector<double> values) {
-  std::erase_if(values, [](double x) { return !std::isfinite(x); });
-  if (values.empty()) return NAN;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 double loss_in(const Losses& losses, const std::string& protocol, int64_t length) {
@@ -88,7 +81,7 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
     }
     for (int64_t length : record->repeated_rows) s.repeated[length] = true;
     if (record->test_scaling == "none") {
-      speeds.push_back(record->tokens_per_second);
+      if (std::isfinite(record->tokens_per_second)) speeds.push_back(record->tokens_per_second);
       if (record->peak_share > 0) shares.push_back(record->peak_share);
       s.least_threads = s.least_threads ? std::min(s.least_threads, record->threads) : record->threads;
       s.most_threads = std::max(s.most_threads, record->threads);
@@ -100,8 +93,8 @@ SchemeSummary summarize_scheme(const std::vector<const Record*>& records) {
     }
   }
   for (const auto& [length, values] : exact) s.exact[length] = statistic(values);
-  s.tokens_per_second = median(speeds);
-  s.peak_share = median(shares);
+  if (!speeds.empty()) s.tokens_per_second = median(speeds);
+  if (!shares.empty()) s.peak_share = median(shares);
   return s;
 }
 

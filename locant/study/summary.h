@@ -16,7 +16,6 @@ struct Statistic {
   int count = 0;
 };
 Statistic statistic(const std::vector<double>& values);  // of the finite ones
-double median(std::vector<double> values);               // of the finite ones; NaN where there is none
 
 using Losses = std::map<std::string, std::map<int64_t, double>>;  // [protocol][test length]
 // NaN where there is none.

@@ -78,6 +78,9 @@ for file in asked.json lock unfinished.safetensors "models/${models[0]##*/}"; do
 done
 cd "$work" || exit 1
 refused 'is what --out writes too' report "$records" --out twice --markdown ./twice
+# A new file by a relative name, in the folder that is read.
+cd "$work/texts" || exit 1
+refused 'lies inside --corpus' train nope --corpus "$work/texts" "${small[@]}" --steps 1 --out new_model
 cd - >/dev/null || exit 1
 
 # The folder of a comparison, before the text is read (which is missing here).

@@ -1,5 +1,6 @@
 // A result is what it says: its numbers fit each other, memory is seen, the instruction set goes back.
 // No time is compared with another.
+#include "locant/base/median.h"
 #include "locant/measure/measure.h"
 
 #include <gtest/gtest.h>
