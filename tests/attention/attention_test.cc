@@ -1,11 +1,10 @@
-// The public calls: shapes, layouts, positions, empty and huge things. On every engine.
+// The public calls: shapes, layouts, positions, empty and extreme things. On every engine.
 #include "locant/attention/attention.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "tests/attention/engines.h"
 #include "tests/attention/toy.h"
@@ -30,15 +29,6 @@ std::vector<double> in_order(const Call<double>& call, const std::vector<double>
     }
   }
   return to;
-}
-
-Call<double> plain(int b, int h, int hk, int q, int k, int d, int dv, unsigned terms,
-                   uint64_t seed = 1) {
-  Call<double> call;
-  call.shape.b = b, call.shape.h = h, call.shape.hk = hk, call.shape.q = q, call.shape.k = k;
-  call.shape.d = d, call.shape.dv = dv;
-  call.term_bits = terms;
-  return rounded(random_like(call, seed));
 }
 
 TEST_P(Attention, ToyWithoutPositions) {
@@ -309,80 +299,6 @@ TEST_P(Attention, HeadSlicesAreTheHeads) {
                          whole.dterms.number->table.data.begin() + 14));
 }
 
-// --- permutations -------------------------------------------------------------------------------
-
-struct Permuted {
-  Call<double> call;
-  std::vector<int> order;
-};
-Permuted permute(const Call<double>& call, bool positions_too) {
-  Permuted p{call, {}};
-  const int L = call.shape.q;
-  p.order.resize(size_t(L));
-  std::iota(p.order.begin(), p.order.end(), 0);
-  oracle::Rng rng(8);
-  for (int n = L - 1; n > 0; --n) std::swap(p.order[size_t(n)], p.order[size_t(rng.integer(0, n))]);
-  const auto shuffle = [&](const std::vector<double>& from, int heads, int width) {
-    std::vector<double> to;
-    for (int bh = 0; bh < call.shape.b * heads; ++bh) {
-      for (int t : p.order) append(to, from, (bh * L + t) * width, width);
-    }
-    return to;
-  };
-  p.call.q = shuffle(call.q, call.shape.h, call.shape.d);
-  p.call.k = shuffle(call.k, call.shape.hk, call.shape.d);
-  p.call.v = shuffle(call.v, call.shape.hk, call.shape.dv);
-  p.call.out_gradient = shuffle(call.out_gradient, call.shape.h, call.shape.dv);
-  if (positions_too) {
-    for (int b = 0; b < call.shape.b; ++b) {
-      for (int t : p.order) p.call.q_positions.push_back(t);
-    }
-    p.call.k_positions = p.call.q_positions;
-  }
-  return p;
-}
-// Largest difference between f(Px) and P f(x), in units of what rounding may do.
-double difference(const Call<double>& call, const Permuted& p, const Results<double>& a,
-                  const Results<double>& b, double eps) {
-  const Results<Sized> sized = run_twin(cast_call<Sized>(call), false);
-  const int L = call.shape.q, width = call.shape.dv;
-  double worst = 0;
-  for (int bh = 0; bh < call.shape.b * call.shape.h; ++bh) {
-    for (int t = 0; t < L; ++t) {
-      for (int c = 0; c < width; ++c) {
-        const size_t from = size_t((bh * L + p.order[size_t(t)]) * width + c);
-        const double error = std::fabs(b.out[size_t((bh * L + t) * width + c)] - a.out[from]);
-        worst = std::max(worst, error / (oracle::kSafety * double(1 + sum_length(call.shape)) *
-                                         eps * sized.out[from].size));
-      }
-    }
-  }
-  return worst;
-}
-
-TEST_P(Attention, WithoutPositionsAndMaskItIsPermutationEquivariant) {
-  Call<double> call = plain(2, 2, 1, 19, 19, 8, 6, kNone);
-  const Permuted p = permute(call, false);
-  EXPECT_LE(difference(call, p, run(call), run(p.call), GetParam().eps()), 1);
-  // A causal mask tells the order: equivariance is gone, far beyond rounding.
-  call.options.causal = true;
-  Permuted causal = p;
-  causal.call.options.causal = true;
-  EXPECT_GT(difference(call, causal, run(call), run(causal.call), GetParam().eps()), 1e3);
-}
-
-TEST_P(Attention, WithPositionsTheOrderInMemoryDoesNotMatter) {
-  for (unsigned terms :
-       {unsigned(kNone), unsigned(kNumber), unsigned(kRotation), unsigned(kAllTerms)}) {
-    Call<double> call = plain(2, 2, 1, 90, 90, 8, 6, terms);
-    call.options.causal = true;
-    call.options.window = {60, 0};
-    const Permuted p = permute(call, true);
-    EXPECT_LE(difference(call, p, run(call), run(p.call), GetParam().eps()), 1)
-        << terms_text(terms);
-  }
-}
-
 // --- extreme values -----------------------------------------------------------------------------
 
 TEST_P(Attention, LargeEqualAndTinyScores) {
@@ -405,114 +321,6 @@ TEST_P(Attention, ScoresThatRiseWithEveryKey) {
   EXPECT_NEAR(got.lse[0], 4.0 * 299 - std::log1p(-std::exp(-4.0)),
               4.0 * 299 * 4 * GetParam().eps());
   EXPECT_NEAR(got.out[299], 1 - std::exp(-4.0), 4.0 * 299 * 4 * GetParam().eps());
-}
-
-// --- workspace and span -------------------------------------------------------------------------
-
-TEST_P(Attention, AWorkspaceIsReused) {
-  std::vector<Call<double>> calls;
-  for (uint64_t seed = 1; seed <= 12; ++seed)
-    calls.push_back(rounded(random_call(seed, kAllTerms)));
-  const auto run_all = [&]<class T>(T) {
-    attention::Workspace workspace;
-    ThreadPool pool(2);
-    size_t bytes = 0;
-    for (int repeat = 0; repeat < 2; ++repeat) {
-      for (const Call<double>& call : calls) {
-        const Call<T> typed = cast_call<T>(call);
-        Results<T> got(typed);
-        attention::forward(typed.inputs(), typed.terms, typed.options, got.outputs(typed),
-                           workspace, pool);
-        attention::backward(typed.inputs(), typed.terms, typed.options,
-                            read_only(got.outputs(typed)), typed.out_gradient_view(),
-                            got.gradients(typed), workspace, pool);
-        const Results<double> wide = widened(call, got), fresh = run(call);
-        each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; },
-                    wide, fresh);
-      }
-      if (repeat == 1) {
-        EXPECT_EQ(workspace.bytes(), bytes) << "the second round needs nothing new";
-      }
-      bytes = workspace.bytes();
-    }
-  };
-  const Using set(GetParam().set);
-  if (GetParam().single) {
-    run_all(float());
-  } else {
-    run_all(double());
-  }
-}
-
-// Twice the length, twice the scratch memory, forward and backward with every term: nothing is n x
-// n.
-TEST_P(Attention, ScratchMemoryGrowsWithTheLength) {
-  if (!GetParam().single) return;  // the twin has one row of scores and no workspace
-  const auto bytes = [&](int n) {
-    const Call<float> call = cast_call<float>(plain(1, 1, 1, n, n, 8, 8, kAllTerms));
-    Results<float> got(call);
-    attention::Workspace workspace;
-    ThreadPool pool(2);
-    const Using set(GetParam().set);
-    attention::forward(call.inputs(), call.terms, call.options, got.outputs(call), workspace, pool);
-    attention::backward(call.inputs(), call.terms, call.options, read_only(got.outputs(call)),
-                        call.out_gradient_view(), got.gradients(call), workspace, pool);
-    return static_cast<double>(workspace.bytes());
-  };
-  const double small = bytes(600), twice = bytes(1200);
-  EXPECT_LE(twice, 2 * small);
-}
-
-TEST(WorkspaceTest, SlotsAreAlignedGrowAndKeep) {
-  attention::Workspace workspace;
-  EXPECT_EQ(workspace.bytes(), 0u);
-  auto* a = static_cast<char*>(workspace.reserve(3, 100));
-  auto* b = static_cast<char*>(workspace.reserve(0, 1));
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(a) % 64, 0u);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(b) % 64, 0u);
-  a[99] = 42;
-  EXPECT_EQ(workspace.reserve(3, 50), a);
-  EXPECT_EQ(a[99], 42);
-  const size_t bytes = workspace.bytes();
-  EXPECT_GE(bytes, 101u);
-  workspace.reserve(3, 100000);
-  EXPECT_GE(workspace.bytes(), 100001u);
-  EXPECT_NE(workspace.reserve(5, 0), nullptr);
-  attention::Workspace moved = std::move(workspace);
-  EXPECT_GE(moved.bytes(), 100001u);
-}
-
-TEST(SpanTest, CoversWhatTheMaskLeaves) {
-  const auto span = [](const Call<double>& call) {
-    return attention::span_of(call.inputs(), call.options);
-  };
-  const auto expect_span = [](const attention::Span& got, int64_t first, int64_t last,
-                              int64_t length) {
-    EXPECT_EQ(got.first_distance, first);
-    EXPECT_EQ(got.last_distance, last);
-    EXPECT_EQ(got.length, length);
-  };
-  Call<double> call = plain(2, 1, 1, 3, 8, 4, 4, kNone);  // queries at 5, 6, 7
-  expect_span(span(call), -7, 2, 8);
-  call.options.causal = true;
-  expect_span(span(call), -7, 0, 8);
-  call.options.window = {4, 1};
-  expect_span(span(call), -4, 0, 8);
-  call.options.causal = false;
-  expect_span(span(call), -4, 1, 8);
-  call.options.window = {};
-  expect_span(span(plain(1, 1, 1, 8, 3, 4, 4, kNone)), -7, 2, 8);
-  call.q_positions = {9, 2, 4, 100, 101, 102};  // two sequences, each with its own
-  call.k_positions = {0, 1, 2, 3, 4, 5, 6, 7, 200, 101, 102, 103, 104, 105, 106, 107};
-  expect_span(span(call), -9, 100, 201);
-  call.options.causal = true;
-  expect_span(span(call), -9, 0, 201);
-  call.k_positions.assign(16, 300);  // causal: nobody sees anything; any distance will do
-  const attention::Span nothing = span(call);
-  EXPECT_LE(nothing.first_distance, nothing.last_distance);
-  EXPECT_EQ(nothing.length, 301);
-  expect_span(span(plain(1, 1, 1, 0, 5, 4, 4, kNone)), 0, 0, 5);
-  expect_span(span(plain(0, 1, 1, 3, 5, 4, 4, kNone)), 0, 0, 0);
 }
 
 }  // namespace

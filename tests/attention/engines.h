@@ -62,6 +62,16 @@ inline Call<double> rounded(const Call<double>& call) {
   return cast_call<double>(cast_call<float>(call));
 }
 
+// A random call of these sizes, with the terms of the bits `terms`, rounded.
+inline Call<double> plain(int b, int h, int hk, int q, int k, int d, int dv, unsigned terms,
+                   uint64_t seed = 1) {
+  Call<double> call;
+  call.shape.b = b, call.shape.h = h, call.shape.hk = hk, call.shape.q = q, call.shape.k = k;
+  call.shape.d = d, call.shape.dv = dv;
+  call.term_bits = terms;
+  return rounded(random_like(call, seed));
+}
+
 template <class T>
 Results<double> widened(const Call<double>& call, const Results<T>& from) {
   Results<double> to(call);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <sstream>
 #include <string>
@@ -129,6 +130,17 @@ struct Case {
   const Positions& queries() const { return a.query_positions; }
   const Positions& keys() const { return a.key_positions; }
 };
+
+constexpr int kCases = 60;  // of each scheme, or a multiple
+
+template <class Number>
+std::string text(Number x) {
+  return std::to_string(x);
+}
+template <class Word>
+Word pick(Rng& rng, std::initializer_list<Word> words) {
+  return *(words.begin() + rng.integer(0, static_cast<int>(words.size()) - 1));
+}
 
 enum class Mask { kAny, kCausal, kFull };
 
