@@ -39,6 +39,17 @@ bool alike(const Interval& difference) {
   return difference.count == 1 ? std::fabs(difference.mean) < kNoise : !difference.apart();
 }
 
+// A share of right answers this much lower is not called alike because seeds scatter.
+constexpr double kLower = 0.05;
+
+// A difference and, where not every one of the best's `seeds` is in it, how many are.
+std::string apart_text(const Interval& difference, size_t seeds) {
+  if (difference.count == 0) return "no seed in common";
+  std::string text = interval_text(difference);
+  if (size_t(difference.count) < seeds) text += fmt::format(" on {} of {}", difference.count, counted(int64_t(seeds), "seed"));
+  return text;
+}
+
 // Ascending by mean loss at `length`; those without a number are left out.
 std::vector<const SchemeSummary*> ranked(const std::vector<const SchemeSummary*>& schemes, int64_t length) {
   std::vector<const SchemeSummary*> list;
@@ -75,7 +86,7 @@ Advice long_reading(const Summary& summary) {
     if (s != &best) {
       const Interval apart = difference(*s, best, kWindows, longest);
       if (alike(apart)) {
-        close.push_back(fmt::format("{} {}", s->label, interval_text(apart)));
+        close.push_back(fmt::format("{} {}", s->label, apart_text(apart, best.seeds.size())));
         if (s->position_parameters < cheapest->position_parameters) cheapest = s;
       }
     }
@@ -98,7 +109,7 @@ Advice long_reading(const Summary& summary) {
 }
 
 // Of the schemes that learned a task in range, the best at the longest test; at equal shares the one that is
-// also better at the shorter ones.
+// also better at the shorter ones, then the one that learned it in more seeds: all others are paired with it.
 // `text`, where it is given, tells apart by their loss those that answer alike.
 Advice by_task(const std::string& use, const std::vector<Summary>& all, bool (*fits)(const Summary&),
                const std::string& without, const Summary* text) {
@@ -134,15 +145,24 @@ Advice by_task(const std::string& use, const std::vector<Summary>& all, bool (*f
       const double x = mean(*a, task->lengths[n]), y = mean(*b, task->lengths[n]);
       if (std::fabs(x - y) > 1e-9) return x > y;
     }
-    return false;
+    return a->exact_by_seed.size() > b->exact_by_seed.size();
   });
   const SchemeSummary& best = *learned.front();
-  std::vector<std::string> equal;
+  const size_t seeds = best.exact_by_seed.size();
+  std::vector<std::string> equal, equal_on_fewer;
+  std::vector<const SchemeSummary*> same_numbers;
   for (const SchemeSummary* s : learned) {
     const bool same = std::all_of(task->lengths.begin(), task->lengths.end(), [&](int64_t length) {
       return length <= trained || std::fabs(mean(*s, length) - mean(best, length)) < 1e-9;
     });
-    if (same) equal.push_back(s->label);
+    if (!same) continue;
+    const size_t mine = s->exact_by_seed.size();
+    if (mine >= seeds) {
+      equal.push_back(s->label);
+    } else {
+      equal_on_fewer.push_back(fmt::format("{} ({} of {})", s->label, mine, counted(int64_t(seeds), "seed")));
+    }
+    same_numbers.push_back(s);
   }
   const auto is_equal = [&](const SchemeSummary& s) {
     return std::find(equal.begin(), equal.end(), s.label) != equal.end();
@@ -155,12 +175,12 @@ Advice by_task(const std::string& use, const std::vector<Summary>& all, bool (*f
   for (int64_t length : task->lengths) {
     if (mean(best, length) >= .5) reaches = length;
   }
-  std::vector<std::string> shares, close, worse;
+  std::vector<std::string> shares, close, open, worse;
   for (int64_t length : task->lengths) {
     if (length >= trained) shares.push_back(fmt::format("{} at {}", exact_text(best, length), length));
   }
   advice.reasons.push_back(fmt::format("In {}, trained up to {}: exact matches {} ({}).", task->task, trained,
-                                       names(shares), counted(int64_t(best.exact_by_seed.size()), "seed")));
+                                       names(shares), counted(int64_t(seeds), "seed")));
   if (equal.size() > 1) {
     advice.reasons.push_back(fmt::format("The same numbers came from each of: {}.", names(equal)));
     if (text) {
@@ -176,13 +196,20 @@ Advice by_task(const std::string& use, const std::vector<Summary>& all, bool (*f
       }
     }
   }
+  if (!equal_on_fewer.empty()) {
+    advice.reasons.push_back(fmt::format("Learned in fewer seeds, with the same numbers there: {}.",
+                                         names(equal_on_fewer)));
+  }
   if (reaches <= trained) {
     advice.reasons.push_back("Past the trained length it answers less than half: no scheme here is good for it.");
   } else {
     for (const SchemeSummary* s : learned) {
-      if (is_equal(*s)) continue;
+      if (std::find(same_numbers.begin(), same_numbers.end(), s) != same_numbers.end()) continue;
       const Interval apart = exact_difference(*s, best, reaches);
-      if (alike(apart)) {
+      const bool few = size_t(apart.count) < seeds || (apart.count > 1 && apart.mean < -kLower);
+      if (few && !apart.apart()) {
+        open.push_back(fmt::format("{} {}, {}", s->label, exact_text(*s, reaches), apart_text(apart, seeds)));
+      } else if (alike(apart)) {
         close.push_back(fmt::format("{} {}", s->label, interval_text(apart)));
       } else {
         worse.push_back(fmt::format("{} {}", s->label, exact_text(*s, reaches)));
@@ -190,6 +217,10 @@ Advice by_task(const std::string& use, const std::vector<Summary>& all, bool (*f
     }
     if (!close.empty()) {
       advice.reasons.push_back(fmt::format("At {} these runs do not tell apart from it: {}.", reaches, names(close)));
+    }
+    if (!open.empty()) {
+      advice.reasons.push_back(fmt::format("At {} so few seeds leave open whether these are worse: {}.", reaches,
+                                           fmt::join(open, "; ")));
     }
     if (!worse.empty()) advice.reasons.push_back(fmt::format("Worse at {}: {}.", reaches, names(worse)));
   }

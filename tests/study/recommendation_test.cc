@@ -148,6 +148,47 @@ TEST(Recommendation, RetrievalNamesAllThatAnswerAlike) {
   EXPECT_EQ(advice_for(advised(records), "Retrieval").choice, "sinusoidal or shaw");
 }
 
+// The others are paired with the best: of those that answer alike the one with most seeds, or too few pairs hide
+// what the numbers show.
+TEST(Recommendation, OfEqualsTheOneThatLearnedItInMostSeedsIsPaired) {
+  std::vector<Record> records{record("learned", 0, 1.8, 2.7), record("deberta", 0, 1.8, 1.7), record("rope", 0, 1.8, 2.5)};
+  const double rope[] = {.3, .17, .4};
+  for (uint64_t seed : {0, 1, 2}) {
+    records.push_back(answers("recall", "learned", seed, seed == 1 ? .5 : 1, 1));
+    records.push_back(answers("recall", "deberta", seed, 1, 1));
+    records.push_back(answers("recall", "rope", seed, 1, rope[seed]));
+  }
+  const Advice a = advice_for(advised(records), "Retrieval");
+  EXPECT_EQ(a.choice, "deberta");
+  for (const char* part : {"1.000 ± 0.000 at 24 (3 seeds)", "Worse at 24: rope 0.290 ± 0.115.",
+                           "Learned in fewer seeds, with the same numbers there: learned (2 of 3 seeds)."}) {
+    EXPECT_NE(text_of(a).find(part), std::string::npos) << part << " in " << text_of(a);
+  }
+  EXPECT_EQ(text_of(a).find("tell"), std::string::npos) << text_of(a);
+}
+
+TEST(Recommendation, TooFewSeedsAreNoEquality) {
+  std::vector<Record> records{record("deberta", 0, 1.8, 1.7)};
+  const double t5[] = {.9, .9, 1}, shaw[] = {.99, 1, 1}, nope[] = {.2, .7, .9};
+  for (uint64_t seed : {0, 1, 2}) {
+    records.push_back(answers("recall", "deberta", seed, 1, 1));
+    records.push_back(answers("recall", "rope", seed, seed == 1 ? .5 : 1, seed ? .4 : .2));
+    records.push_back(answers("recall", "t5", seed, seed == 2 ? 1 : .5, t5[seed]));
+    records.push_back(answers("recall", "shaw", seed, 1, shaw[seed]));
+    records.push_back(answers("recall", "nope", seed, 1, nope[seed]));
+  }
+  records.push_back(answers("recall", "alibi", 7, 1, .5));
+  const Advice a = advice_for(advised(records), "Retrieval");
+  for (const char* part : {"these runs do not tell apart from it: shaw -0.003 (-0.018 to +0.011).",
+                           "At 24 so few seeds leave open whether these are worse: "
+                           "nope 0.600 ± 0.361, -0.400 (-1.296 to +0.496); alibi 0.500, no seed in common; "
+                           "rope 0.300 ± 0.141, -0.700 (-1.971 to +0.571) on 2 of 3 seeds."}) {
+    EXPECT_NE(text_of(a).find(part), std::string::npos) << part << " in " << text_of(a);
+  }
+  EXPECT_EQ(text_of(a).find("Worse"), std::string::npos) << text_of(a);
+  EXPECT_NE(text_of(a).find("Learned in fewer seeds, with the same numbers there: t5 (1 of 3 seeds)."), std::string::npos) << text_of(a);
+}
+
 TEST(Recommendation, NothingLearnedNothingAdvised) {
   const auto all = advised({record("alibi", 0, 1.8, 1.7), answers("recall", "alibi", 0, .4, .1)});
   EXPECT_EQ(advice_for(all, "Retrieval").choice, "");
