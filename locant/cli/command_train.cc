@@ -84,11 +84,25 @@ Model begin_model(TrainArguments& args, Corpus& corpus) {
   return Model(args.model);
 }
 
+// Where a training that did not come to its end leaves its model: beside `out` if something was there before it, under
+// a name that nothing has yet (model.stopped.safetensors), so that no finished model is lost.
+std::string place_of_stopped(const std::string& out, bool was_there) {
+  if (!was_there) return out;
+  const std::filesystem::path path(out);
+  const std::filesystem::path stem = path.parent_path() / path.stem();
+  for (int n = 1;; ++n) {
+    const std::string place =
+        stem.string() + (n == 1 ? ".stopped" : fmt::format(".stopped{}", n)) + path.extension().string();
+    if (!std::filesystem::exists(place)) return place;
+  }
+}
+
 int train_action(TrainArguments args) {
   args.train.check();
   std::vector<NamedPath> inputs{{"--corpus", args.corpus}};
   if (!args.from.empty()) inputs.push_back({"--from", args.from});
   check_outputs("train", {{"--out", args.out}}, inputs);
+  const bool was_there = std::filesystem::exists(args.out);
   catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
   Corpus corpus;
@@ -114,17 +128,20 @@ int train_action(TrainArguments args) {
     return kFailed;
   }
   if (!course.error.empty()) say("locant: diverged: {}; the model before it is saved\n", course.error);
-  save_model(model, args.out);
+  const bool whole = finished && course.error.empty();
+  const std::string out = whole ? args.out : place_of_stopped(args.out, was_there);
+  save_model(model, out);
   if (args.json) {
     study::JsonObject json;
-    json.text("model", args.out).text("scheme", config.scheme).integer("steps", trainer.steps_done());
+    json.text("model", out).text("scheme", config.scheme).integer("steps", trainer.steps_done());
     json.real("loss", last_loss).integer("parameters", model.parameters());
     json.raw("stopped", finished ? "false" : "true");
     fmt::print("{}\n", json.str());
   } else {
     const std::string done = study::counted(trainer.steps_done(), "step");
-    fmt::print("{}: {} {}, loss of the last batch {:.3f}\n", args.out, config.scheme,
-               finished ? "after " + done : fmt::format("stopped after {} of {}", done, args.train.steps), last_loss);
+    fmt::print("{}: {} {}, loss of the last batch {:.3f}{}\n", out, config.scheme,
+               whole ? "after " + done : fmt::format("stopped after {} of {}", done, args.train.steps), last_loss,
+               out == args.out ? "" : fmt::format("; {}, which was there before, is as it was", args.out));
   }
   return !course.error.empty() ? kFailed : !finished ? kStopped : kDone;
 }
@@ -136,7 +153,7 @@ void add_train(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("train", "Train one model on a text and save it.");
   command->add_option("scheme", args->scheme, "As in alibi or t5(buckets=32); the rest is fitted to --length");
   command->add_option("--corpus", args->corpus, "UTF-8 text file, or a folder of them")->required();
-  command->add_option("--out", args->out, "The model, a safetensors file")->capture_default_str();
+  command->add_option("--out", args->out, "The model, a safetensors file; one that is there gives way to a finished model alone")->capture_default_str();
   CLI::Option* from = command->add_option("--from", args->from, "Go on with a saved model in place of a new one");
   command->add_option("--scaling", args->scaling, "With --from: none, or a scaling of its scheme to --length (pi, ntk, yarn)")
       ->capture_default_str();
