@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -162,6 +163,26 @@ def check_parity(model: Any, run: Run, tokens: int, other: Any = None) -> None:
     floor = largest(*want_gradients.values()) / 8
     for name, gradient in want_gradients.items():
         check_values(f"gradient of {name}", got_gradients[name], gradient, 2 * n + tokens, floor)
+
+
+@contextlib.contextmanager
+def constant_where_hidden() -> Iterator[None]:
+    """Scores at the lowest number are constants to PyTorch's softmax, as they are to its result.
+
+    Where transformers adds that number to the scores of all keys of a query, the sum no longer
+    depends on them, yet autograd gives them a gradient; of its attention functions each another.
+    """
+    inner = nn.functional.softmax
+
+    def softmax(scores: Tensor, *rest: Any, **more: Any) -> Tensor:
+        hidden = scores <= torch.finfo(scores.dtype).min / 2
+        return inner(torch.where(hidden, scores.detach(), scores), *rest, **more)
+
+    nn.functional.softmax = softmax
+    try:
+        yield
+    finally:
+        nn.functional.softmax = inner
 
 
 def check_bf16(model: Any, run: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import hf_models
@@ -29,31 +30,25 @@ FAMILIES = ["mpnet", "deberta", "deberta v2", "deberta v3"]
 
 
 def answer(ids: Tensor, mask: Tensor | None = None) -> Any:
-    """What the model says where there are tokens."""
-
-    def run(model: Any) -> Tensor:
-        out = model(input_ids=ids, attention_mask=mask)[0]
-        return out if mask is None or out.dim() == 2 else out[mask.bool()]
-
-    return run
+    """What the model says, at padding tokens too: a classifier reads the first, whatever it is."""
+    return lambda model: model(input_ids=ids, attention_mask=mask)[0]
 
 
-# A classifier reads the first token, which on the left would be padding.
-EACH = [
-    (name, side)
-    for name in MODELS
-    for side in ("none", "left", "right")
-    if side != "left" or "classifier" not in name
-]
-
-
-@pytest.mark.parametrize("name, side", EACH)
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("side", ["none", "left", "right"])
 def test_parity(name: str, side: str) -> None:
     if side == "none":
         ids, mask = tokens(2, 33), None
     else:
         ids, mask = padded(33, [33, 17, 2], side, 1)
     check_parity(make(name), answer(ids, mask), ids.numel())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sequence_of_padding_alone(name: str) -> None:
+    ids, mask = padded(21, [21, 9, 0], "left", 1)
+    with hf_models.constant_where_hidden():
+        check_parity(make(name), answer(ids, mask), ids.numel())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -80,8 +75,9 @@ def test_rows_for_keys_are_not_rows_for_queries(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_bf16(name: str) -> None:
-    ids, mask = padded(33, [33, 17, 2], "right", 1)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_bf16(name: str, side: str) -> None:
+    ids, mask = padded(33, [33, 17, 2, 0], side, 1)
     check_bf16(make(name), answer(ids, mask))
 
 
@@ -107,12 +103,12 @@ def test_autocast(name: str) -> None:
 def test_compiled(name: str) -> None:
     model = make(name)
     other = accelerated(model)
-    run = answer(*padded(21, [21, 11], "right", 1))
+    run = answer(*padded(21, [21, 11, 0], "left", 1))
     want, want_gradients = hf_models.values_and_gradients(other, run)
     got, got_gradients = hf_models.values_and_gradients(
         torch.compile(other, backend="aot_eager"), run
     )
-    n = hf_models.sums(model, 42)
+    n = hf_models.sums(model, 63)
     hf_models.check_values("output", got, want.double(), n)
     floor = max(float(g.abs().max()) for g in want_gradients.values()) / 8
     for (key, gradient), compiled in zip(
@@ -258,8 +254,24 @@ def test_positions_and_masks_as_transformers_layers_take_them(name: str) -> None
         matrix = body.get_attention_mask(mask)
         want = model.deberta.encoder.layer[0].attention.self(x, matrix, **arguments)[0]
         got = ours.layer[0].attention.self(x, matrix, **arguments)[0]
-        where = mask.bool()
-        check_alike("layer", got[where], want[where], 2 * hf_models.WIDTH)
+        check_alike("layer", got, want, 2 * hf_models.WIDTH)
+
+
+@pytest.mark.parametrize("name", ["deberta", "deberta v3"])
+@pytest.mark.parametrize("kind", ["keys", "keys and queries"])
+def test_masks_of_more_dimensions_that_say_no_more(name: str, kind: str) -> None:
+    """Keys that no query sees and queries that see no key need not be the same tokens."""
+    model = make(name)
+    body, ours = model.deberta.encoder, accelerated(model).deberta.encoder
+    x = torch.randn(3, 12, hf_models.WIDTH)
+    keys = torch.arange(12) < torch.tensor([12, 7, 0])[:, None]
+    queries = torch.arange(12) >= torch.tensor([5, 0, 3])[:, None]
+    mask = keys[:, None, :] if kind == "keys" else keys[:, None, :] & queries[:, :, None]
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error")
+        want = copy.deepcopy(body).double()(x.double(), mask).last_hidden_state
+        got = ours(x, mask).last_hidden_state
+    hf_models.check_values("layer", got, want, hf_models.sums(model, 36))
 
 
 @pytest.mark.parametrize("name", ["deberta", "deberta v3"])

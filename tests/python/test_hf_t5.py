@@ -18,7 +18,7 @@ KINDS = ["t5", "mt5", "umt5"]
 
 
 def logits(ids: Tensor, mask: Tensor | None, labels: Tensor, **more: Any) -> Any:
-    """What the model says with these inputs, where there are tokens."""
+    """What the model says with these inputs."""
 
     def run(model: Any) -> Tensor:
         out = model(input_ids=ids, attention_mask=mask, decoder_input_ids=labels, **more)
@@ -46,6 +46,72 @@ def test_padded_decoder(side: str) -> None:
         return out.logits[where]
 
     check_parity(make("t5"), run, 3 * 23)
+
+
+# --- queries that see no key: the model averages over all -----------------------------------------
+
+# Left padding in the decoder, and a sequence of padding alone in encoder and cross attention.
+BLIND = ["decoder", "encoder", "both"]
+
+
+def blind(where: str) -> Any:
+    """Logits at all tokens."""
+    ids, mask = padded(9, [9, 4, 0], "left", 0)
+    labels, labels_mask = padded(14, [14, 6, 1], "left", 0)
+    more = {"decoder_attention_mask": labels_mask} if where != "encoder" else {}
+    return logits(ids, mask if where != "decoder" else None, labels, **more)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("where", BLIND)
+def test_rows_that_see_no_key(kind: str, where: str) -> None:
+    with hf_models.constant_where_hidden():
+        check_parity(make(kind, "eager"), blind(where), 3 * 23)
+    model = make(kind, "sdpa")
+    with torch.no_grad():
+        want = blind(where)(copy.deepcopy(model).double())
+        got = blind(where)(accelerated(model))
+    hf_models.check_values("output", got, want, hf_models.sums(model, 3 * 23))
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_rows_that_see_no_key_in_bf16(attention: str) -> None:
+    check_bf16(make("t5", attention), blind("both"))
+
+
+def test_rows_that_see_no_key_in_pieces() -> None:
+    """With a cache, all keys are those so far."""
+    ids = tokens(3, 9)
+    labels, mask = padded(14, [14, 6, 1], "left", 0)
+
+    def run(model: Any) -> Tensor:
+        encoded, cache, steps = model.encoder(input_ids=ids), None, []
+        for first, last in ((0, 4), (4, 9), (9, 10), (10, 14)):
+            out = model(
+                encoder_outputs=encoded, decoder_input_ids=labels[:, first:last],
+                decoder_attention_mask=mask[:, :last], cache=cache, use_cache=True,
+            )  # fmt: skip
+            cache = out.cache
+            steps.append(out.logits)
+        return torch.cat(steps, 1)
+
+    model = make("t5")
+    with torch.no_grad():
+        want, got = run(copy.deepcopy(model).double()), run(accelerated(model))
+    hf_models.check_values("steps", got, want, hf_models.sums(model, 3 * 23))
+
+
+@pytest.mark.parametrize("least", [torch.finfo(torch.float32).min, -torch.inf])
+def test_rows_that_see_no_key_by_a_mask_of_numbers(least: float) -> None:
+    model = make("t5 encoder")
+    ids, mask = padded(12, [12, 7, 0], "right", 0)
+    seen = mask[:, None, None].bool()
+    with torch.no_grad():
+        lowest = torch.zeros(seen.shape, dtype=torch.float64)
+        lowest.masked_fill_(~seen, torch.finfo(torch.float64).min)
+        want = copy.deepcopy(model).double()(ids, lowest)[0]
+        got = accelerated(model)(ids, torch.where(seen, 0.0, least))[0]
+    hf_models.check_values("masked", got, want, hf_models.sums(model, 36))
 
 
 def test_a_flipped_sign_is_seen() -> None:
@@ -111,6 +177,20 @@ def test_static_cache() -> None:
     assert torch.equal(got, want)
 
 
+def test_static_cache_with_a_padded_decoder() -> None:
+    model = make("t5")
+    ids, mask = padded(13, [13, 8], "left", 0)
+    labels, labels_mask = padded(4, [4, 2], "left", 0)
+    more = {
+        "decoder_input_ids": labels, "decoder_attention_mask": labels_mask, "do_sample": False,
+        "max_new_tokens": 9, "min_new_tokens": 9, "cache_implementation": "static",
+        "disable_compile": True,
+    }  # fmt: skip
+    want = model.generate(input_ids=ids, attention_mask=mask, **more)
+    got = accelerated(model).generate(input_ids=ids, attention_mask=mask, **more)
+    assert torch.equal(got, want)
+
+
 def test_gradient_checkpointing() -> None:
     model = make("t5")
     run = logits(tokens(2, 12), None, tokens(2, 10, seed=1))
@@ -126,13 +206,13 @@ def test_gradient_checkpointing() -> None:
 def test_compiled() -> None:
     model = make("t5 encoder")
     other = accelerated(model)
-    ids, mask = padded(21, [21, 11], "right", 0)
+    ids, mask = padded(21, [21, 11, 0], "right", 0)
     run = lambda m: m(input_ids=ids, attention_mask=mask).last_hidden_state  # noqa: E731
     want, want_gradients = hf_models.values_and_gradients(other, run)
     got, got_gradients = hf_models.values_and_gradients(
         torch.compile(other, backend="aot_eager"), run
     )
-    n = hf_models.sums(model, 42)
+    n = hf_models.sums(model, 63)
     hf_models.check_values("output", got, want.double(), n)
     for (name, gradient), other_gradient in zip(
         want_gradients.items(), got_gradients.values(), strict=True

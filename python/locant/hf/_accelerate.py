@@ -34,9 +34,10 @@ def accelerate(model: nn.Module) -> Report:
     Returns a `Report` of what was replaced, and of what was left alone and why. Twice is once.
     On AMD's processors the modules' linear layers go through oneDNN in float32 (a subclass of
     torch.nn.Linear takes their place), which is faster there than MKL.
-    Two differences: DeBERTa's rows for padding tokens hold other numbers, which nothing reads; and
-    in evaluation its projected positions are kept until a parameter's version changes, so after
-    writing to a parameter's `.data` call model.train() or model.eval().
+    Two differences: a query that sees no key gives the mean of all values, as in transformers, but
+    no gradient to scores, where transformers' functions disagree, and no dropout; and in evaluation
+    DeBERTa's projected positions are kept until a parameter's version changes, so after writing to
+    a parameter's `.data` call model.train() or model.eval().
     Errors: TypeError when model is no torch.nn.Module.
     """
     _check("accelerate", model)

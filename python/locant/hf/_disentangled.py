@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from .. import _ops
 from .._attention import attention
 from ..position import RowPerDistance, Terms, index_map, look_up
 from ..position.deberta import distance_map
+from ._blind import averaged
 from ._family import PREFIX
 from ._interface import DENSE, WEIGHTS, say_original
 from ._kept import Kept, may_keep, plain
@@ -26,6 +27,16 @@ _ROWS, _JUDGED = PREFIX + "rows", PREFIX + "judged"
 
 Rows = tuple[RowPerDistance | None, RowPerDistance | None]
 """For queries and for keys."""
+
+
+class Ignored(NamedTuple):
+    """Tokens [B, L] that a mask hides: as keys, and as queries, which then see no key."""
+
+    keys: Tensor | None
+    queries: Tensor | None  # or [B, 1]
+
+
+NONE = Ignored(None, None)
 
 
 class DistanceRows:
@@ -95,20 +106,20 @@ class Disentangled:
         output_attentions: bool,
         query_states: Tensor | None,
         relative_pos: Any,
-    ) -> tuple[bool, Tensor | None]:
-        """(whether the kernel can do this call, the keys to ignore [B, L] or None)."""
+    ) -> tuple[bool, Ignored]:
+        """(whether the kernel can do this call, what its mask says)."""
         module: Any = self
         if output_attentions:
             say_original(module, WEIGHTS)
-            return False, None
+            return False, NONE
         if query_states is not None and query_states.shape != hidden_states.shape:
-            return False, None
+            return False, NONE
         rows = self.__dict__[_ROWS]
         brought = isinstance(relative_pos, Tensor) and rows is not None
         if brought and (torch.compiler.is_compiling() or not self._judged(rows, relative_pos)):
             say_original(module, _POSITIONS)
-            return False, None
-        found, ignored = ignored_keys(attention_mask)
+            return False, NONE
+        found, ignored = ignored_tokens(attention_mask)
         if not found:
             say_original(module, DENSE)
         return found, ignored
@@ -158,13 +169,15 @@ class Disentangled:
         k: Tensor,
         v: Tensor,
         rows: Rows,
-        ignored: Tensor | None,
+        ignored: Ignored,
         terms: int,
     ) -> Tensor:
         """[B, L, H D]; terms: what the scale counts, the content's included."""
         position = Terms(query_rows=rows[0], key_rows=rows[1], scale_factor=terms**-0.5)
         rate = self.dropout.p if self.dropout.training else 0.0
-        out = attention(q, k, v, position, dropout=rate, key_padding_mask=ignored)
+        out = attention(q, k, v, position, dropout=rate, key_padding_mask=ignored.keys)
+        if ignored.queries is not None:
+            out = averaged(out, v, ignored.queries[:, None, :, None])
         return out.transpose(1, 2).flatten(2)
 
 
@@ -186,26 +199,27 @@ class DisentangledStack:
         return STANDARD if self.relative_attention and relative_pos is None else relative_pos
 
 
-def ignored_keys(mask: Tensor | None) -> tuple[bool, Tensor | None]:
-    """(whether a mask is about tokens and not pairs, the keys to ignore [B, L] or None for none).
+def ignored_tokens(mask: Tensor | None) -> tuple[bool, Ignored]:
+    """(whether a mask is about tokens and not pairs, what it hides).
 
     mask: None, ours [B, L] (see `keys_of`), or transformers' [B, 1, L or 1, L], nonzero to see.
     """
     if mask is None:
-        return True, None
+        return True, NONE
     if mask.dim() == 2:
-        return True, ~mask
+        return True, Ignored(~mask, ~mask)
     seen = mask.bool()
     if seen.dim() != 4 or seen.shape[1] != 1:
-        return False, None
+        return False, NONE
+    keys, queries = seen.any(2)[:, 0], seen.any(3)[:, 0]
     if seen.shape[2] == 1:
-        return True, ~seen[:, 0, 0]
+        return True, Ignored(~keys, ~queries)
     if torch.compiler.is_compiling():
-        return False, None
+        return False, NONE
     if bool(seen.all()):
-        return True, None
-    keys, queries = seen.any(2, keepdim=True), seen.any(3, keepdim=True)
-    return (True, ~keys[:, 0, 0]) if torch.equal(seen, keys & queries) else (False, None)
+        return True, NONE
+    both = keys[:, None, None, :] & queries[:, None, :, None]
+    return (True, Ignored(~keys, ~queries)) if torch.equal(seen, both) else (False, NONE)
 
 
 def keys_of(mask: Tensor) -> Tensor | None:

@@ -1,7 +1,8 @@
 """Locant as an attention implementation of transformers: the function, its masks, its biases.
 
-Masks of ours are [B, K] bool, True for keys to see, or None; whether a call is causal is the
-module's business, and where its queries stand the bias's. Masks of others have four dimensions.
+Masks of ours are bool, True for keys to see: [B, K] where every query sees a key, [B, 1, K] where
+one may see none, or None; whether a call is causal is the module's business, and where its queries
+stand the bias's. Masks of others have four dimensions.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from transformers.masking_utils import (
 
 from .._attention import attention
 from ..position import NumberPerDistance, Terms
+from ._blind import averaged, blind_rows
 from ._family import NAME
 
 WEIGHTS = "attention weights (output_attentions) are asked for"
@@ -86,6 +88,8 @@ def key_mask(mask: Tensor | None) -> tuple[Tensor | None, bool]:
         if mask.shape[2] != 1:
             return None, True
         mask = mask[:, :, 0]
+    elif mask.dim() == 3:
+        mask = mask[:, 0]
     return (~mask if mask.dtype == torch.bool else mask), False
 
 
@@ -100,7 +104,9 @@ def whole_mask(
     """[B or 1, 1, Q, K] bool, True to see, from a mask of ours; None when all see all."""
     if mask is not None and mask.dim() == 4:
         return mask
-    seen = None if mask is None else mask[:, None, None, :].expand(-1, 1, queries, -1)
+    seen = mask
+    if mask is not None:
+        seen = mask.reshape(mask.shape[0], 1, 1, -1).expand(-1, 1, queries, -1)
     if causal:
         i = torch.arange(queries, device=device)[:, None] + past
         before = torch.arange(keys, device=device) <= i
@@ -161,6 +167,10 @@ def locant_attention(
         query, key, value, terms, causal=causal, scale=scaling, dropout=dropout,
         key_padding_mask=mask, positions=positions,
     )  # fmt: skip
+    if attention_mask is not None and attention_mask.dim() > 2:
+        bias = position_bias
+        past = keys - queries if bias is None or bias.table is None else bias.past
+        out = averaged(out, value, blind_rows(attention_mask, causal, past, queries))
     return out.transpose(1, 2), None
 
 
@@ -193,9 +203,14 @@ def locant_mask(
     if padding is None:
         return None
     padding = padding[:, :kv_length]
-    if not torch.compiler.is_compiling() and bool(padding.all()):
+    if torch.compiler.is_compiling():
+        return padding[:, None]
+    if bool(padding.all()):
         return None
-    return padding
+    first = padding
+    if mask_function is causal_mask_function:
+        first = padding[:, : int(q_offset) + 1]  # the first query sees fewest
+    return padding if bool(first.any(1).all()) else padding[:, None]
 
 
 AttentionInterface.register(NAME, locant_attention)

@@ -10,6 +10,7 @@ from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAtte
 
 from .._attention import attention
 from ..position import Mpnet
+from ._blind import averaged, blind_rows
 from ._family import NAME, PREFIX, Family
 from ._interface import DENSE, WEIGHTS, Bias, additive, key_mask, say_original, whole_mask
 
@@ -68,6 +69,8 @@ class LocantMPNetSelfAttention(MPNetSelfAttention):
             dropout=self.dropout.p if self.dropout.training else 0.0,
             key_padding_mask=mask,
         )  # fmt: skip
+        if attention_mask is not None and attention_mask.dim() > 2:
+            out = averaged(out, v, blind_rows(attention_mask))
         return (self.o(out.transpose(1, 2).flatten(2)),)
 
 
