@@ -193,6 +193,17 @@ study::ComparisonOptions options_of(const Asked& asked, const std::string& out) 
   return options;
 }
 
+std::string difference(const Asked& before, const Corpus& its_corpus, const Asked& now, const Corpus& corpus) {
+  for (const std::string& task : now.tasks) {
+    // A fine-tuned model has the settings of the one it tunes.
+    if (task == study::kFineTuning || !within({task}, before.tasks)) continue;
+    const study::Settings theirs = study::settings_of(options_of(before, ""), its_corpus, task);
+    const std::string parts = theirs.difference(study::settings_of(options_of(now, ""), corpus, task));
+    if (!parts.empty()) return task == study::kLanguageModel ? parts : task + ": " + parts;
+  }
+  return {};
+}
+
 std::optional<Asked> joined(const Asked& a, const Asked& b) {
   const auto frame = [](const Asked& x) { return std::tie(x.corpus, x.preset, x.length, x.steps, x.task_steps); };
   if (frame(a) != frame(b)) return std::nullopt;

@@ -35,6 +35,10 @@ std::vector<std::string> all_tasks();
 Asked asked_from(const AskedWords& words);
 study::ComparisonOptions options_of(const Asked& asked, const std::string& out);
 
+// Where both ask for a task under different settings, how they differ: "recall: steps 3, here 4"; one folder cannot
+// hold that. Empty: it can.
+std::string difference(const Asked& before, const Corpus& its_corpus, const Asked& now, const Corpus& corpus);
+
 // The one request that asks for the runs of both and nothing else; nothing where there is none (schemes and
 // seeds differ: every scheme with every seed would be more).
 std::optional<Asked> joined(const Asked& a, const Asked& b);

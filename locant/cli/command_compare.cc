@@ -217,6 +217,25 @@ std::vector<Asked> requests(const CompareArguments& args) {
   return list;
 }
 
+// A folder is one comparison, from the first request made in it.
+void require_one_comparison(const CompareArguments& args, const std::vector<Asked>& list,
+                            const std::function<const Corpus&(const Asked&)>& corpus_of) {
+  const std::vector<Asked> all = load_asked(args.out);
+  for (const Asked& now : list) {
+    for (size_t n = 0; n < all.size() && all[n] != now; ++n) {
+      const Corpus* corpus = &corpus_of(now);
+      try {
+        corpus = &corpus_of(all[n]);
+      } catch (const std::invalid_argument&) {  // its text is gone; the rest tells
+      }
+      const std::string parts = difference(all[n], *corpus, now, corpus_of(now));
+      if (parts.empty()) continue;
+      fail("compare", asked_path(args.out), ": request ", n + 1, " asks for other settings (", parts, "); ",
+           args.resume ? "take one of the two out of this file, and ask for it with another --out" : "choose another --out");
+    }
+  }
+}
+
 // Under the tables: what holds for all of them.
 void print_end(const std::vector<Record>& records, bool several_seeds) {
   const auto repeats = [](const Record& record) { return !record.repeated_rows.empty(); };
@@ -243,6 +262,7 @@ int compare_action(const CompareArguments& args) {
     if (!corpora.count(path)) corpora[path] = load_corpus(path);
     return corpora[path];
   };
+  require_one_comparison(args, list, corpus_of);
   for (const Asked& asked : list) {
     const Corpus& corpus = corpus_of(asked);
     for (const study::Run& run : study::plan(options_of(asked, args.out), corpus)) {

@@ -34,6 +34,7 @@ bool belongs_to_comparison(const fs::path& file) {
   for (const char* name : kComparisonFiles) {
     if (whole.filename() == name && is_comparison(folder)) return true;
   }
+  if (whole.filename().string().starts_with("unfinished-") && is_comparison(folder)) return true;  // set aside
   return folder.filename() == "models" && fs::exists(whole, error) && is_comparison(folder.parent_path());
 }
 

@@ -13,40 +13,47 @@
 #include "locant/data/tasks.h"
 #include "locant/position/registry.h"
 #include "locant/study/run.h"
+#include "locant/study/unfinished.h"
 
 namespace locant::study {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The settings name the text they are for.
-Settings named_after(Settings settings, const Corpus& corpus) {
-  settings.corpus = fs::path(corpus.path).filename().string();
-  settings.corpus_fingerprint = fingerprint_text(corpus.fingerprint);
-  return settings;
-}
-
 bool wants(const ComparisonOptions& options, const std::string& task) {
   return std::count(options.tasks.begin(), options.tasks.end(), task) > 0;
 }
 
-// Records in the folder. Records there of what is asked now under other settings are an error, since a folder is
-// one comparison; a fine-tuned model has the settings of the one it tunes.
-std::map<std::string, Record> recorded(const std::string& path, const std::vector<Run>& runs, Watcher& watcher) {
-  std::map<std::string, Settings> asked;  // by task
-  for (const Run& run : runs) {
-    if (run.task != kFineTuning) asked.emplace(run.task, run.settings);
+// A folder is one comparison: what it holds at `path` of what is asked now, under other settings, is an error.
+// A fine-tuned model has the settings of the one it tunes.
+void require_settings(const Record& held, const std::vector<Run>& runs, const std::string& path, const char* what) {
+  const std::string task = held.task == kFineTuning ? kLanguageModel : held.task;
+  const auto asked = std::find_if(runs.begin(), runs.end(), [&](const Run& run) { return run.task == task; });
+  if (asked == runs.end()) return;
+  Settings settings = held.settings;
+  settings.tuned_steps = settings.tuned_length = 0;
+  if (settings.id() == asked->settings.id()) return;
+  fail("compare", path, " holds ", what, " of other settings (", held.is_task() ? held.task + ": " : "",
+       settings.difference(asked->settings), "); choose another --out");
+}
+
+// A training that was stopped here; where its file is damaged, its turn says so.
+void require_settings_of_kept(const std::string& path, const std::vector<Run>& runs) {
+  Record held;
+  try {
+    if (fs::exists(path)) held = kept_record(path);
+  } catch (const std::invalid_argument&) {
   }
+  if (!held.scheme.empty()) require_settings(held, runs, path, "a training");
+}
+
+std::map<std::string, Record> recorded(const std::string& path, const std::vector<Run>& runs, Watcher& watcher) {
   std::map<std::string, Record> by_key;
   if (!fs::exists(path)) return by_key;
   RecordFile file = read_records(path);
   for (const std::string& note : file.notes) watcher.note(note);
   for (Record& record : file.records) {
-    const auto own = asked.find(record.task);
-    if (own != asked.end() && record.settings.id() != own->second.id()) {
-      fail("compare", path, " holds records of other settings (", record.is_task() ? record.task + ": " : "",
-           record.settings.difference(own->second), "); choose another --out");
-    }
+    require_settings(record, runs, path, "records");
     by_key.emplace(record.key(), std::move(record));
   }
   return by_key;
@@ -109,6 +116,14 @@ std::string fitted_specification(const std::string& text, int64_t train_length,
   return specification(*make_fitted_scheme(text, train_length, embedding_deviation), true);
 }
 
+Settings settings_of(const ComparisonOptions& options, const Corpus& corpus, const std::string& task) {
+  if (task != kLanguageModel) return task_settings(task_named(task), options.effort);
+  Settings settings = options.settings;
+  settings.corpus = fs::path(corpus.path).filename().string();
+  settings.corpus_fingerprint = fingerprint_text(corpus.fingerprint);
+  return settings;
+}
+
 std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus) {
   std::vector<Run> runs;
   std::set<std::string> seen;
@@ -119,8 +134,7 @@ std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus) {
     for (const std::string& task : options.tasks) {
       if (task == kFineTuning) continue;  // right behind the model it tunes
       const bool text = task == kLanguageModel;
-      const Settings settings = text ? named_after(options.settings, corpus)
-                                     : task_settings(task_named(task), options.effort);
+      const Settings settings = settings_of(options, corpus, task);
       if (text) require_length(corpus, settings.train_length);
       for (const std::string& scheme : options.schemes) {
         Run run;
@@ -166,6 +180,7 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
   const std::optional<FileLock> lock = FileLock::try_acquire(options.out + "/lock");
   if (!lock) fail("compare", options.out, ": another comparison is at work in this folder");
   const std::map<std::string, Record> known = recorded(records_path(options.out), runs, watcher);
+  require_settings_of_kept(unfinished_path(options.out), runs);
   watcher.comparison_begins();
 
   ComparisonResult result;
@@ -184,6 +199,7 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
           kept.push_back(record);
         }
       }
+      forget_unfinished(options.out, run.record());
       watcher.run_kept(kept);
       result.records.insert(result.records.end(), kept.begin(), kept.end());
       continue;
@@ -198,6 +214,7 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
       continue;
     }
     watcher.run_begins(n + 1, runs.size(), run.label, run.seed);
+    make_room(options.out, run.record());
     std::vector<Record> records = make_run(run, {options, corpus, executor, watcher});
     if (records.empty()) {
       result.finished = false;
@@ -207,7 +224,7 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
     std::copy_if(records.begin(), records.end(), std::back_inserter(added),
                  [&](const Record& record) { return known.count(record.key()) == 0; });
     append_records(records_path(options.out), added);
-    fs::remove(unfinished_path(options.out), error);
+    forget_unfinished(options.out, run.record());
     watcher.run_ends(records);
     result.records.insert(result.records.end(), records.begin(), records.end());
   }

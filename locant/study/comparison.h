@@ -2,8 +2,8 @@
 //
 // A comparison lives in a folder: records.jsonl, models/ (weights),
 // report.html (study/report.h). Runs already recorded are not trained again, and a run that was
-// stopped or killed in its middle is taken up from unfinished.safetensors, so a comparison continues
-// where it was, to the same numbers. A run whose loss is not finite is recorded as diverged.
+// stopped or killed in its middle is taken up from unfinished.safetensors (study/unfinished.h), so a comparison
+// continues where it was, to the same numbers. A run whose loss is not finite is recorded as diverged.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,8 @@ struct ComparisonOptions {
   double peak_gflops = 0;  // of one thread, for the shares of peak; 0 if not measured
   std::string machine;
 };
+// Of the runs of one task, kLanguageModel or of data/tasks.h.
+Settings settings_of(const ComparisonOptions& options, const Corpus& corpus, const std::string& task);
 
 // Who watches a comparison. Every function may be left out. Called from the comparing thread.
 class Watcher {
@@ -85,7 +87,7 @@ std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus);
 // Runs what is missing and returns all records of these options in order; false in `finished` after a
 // stop. One comparison at a time works on a folder; another one is refused.
 // Throws std::invalid_argument before anything is trained if the options, the corpus or the folder do not
-// fit: it holds records of what is asked under other settings, or lies inside the corpus (whose next reading would
+// fit: it holds records, or a stopped training, of what is asked under other settings, or lies inside the corpus (whose next reading would
 // take its files for text).
 struct ComparisonResult {
   std::vector<Record> records;

@@ -14,7 +14,6 @@
 #include <sstream>
 
 #include "locant/base/check.h"
-#include "locant/checkpoint/safetensors.h"
 #include "locant/data/tasks.h"
 #include "locant/position/registry.h"
 #include "locant/simd/dispatch.h"
@@ -22,6 +21,7 @@
 #include "locant/study/protocol.h"
 #include "locant/study/task_test.h"
 #include "locant/study/training.h"
+#include "locant/study/unfinished.h"
 #include "locant/study/version.h"
 #include "locant/train/evaluate.h"
 
@@ -66,21 +66,6 @@ std::vector<Window> validation_sample(const Corpus& corpus, const Settings& s) {
   return windows;
 }
 
-// What the record of a kept training held; an empty one where it cannot be read.
-Record kept_record(const std::string& path, Watcher& watcher) {
-  try {
-    const SafetensorsReader file(path);
-    const auto note = file.metadata().find("note");
-    if (note == file.metadata().end()) return {};
-    return record_from_json(note->second.substr(note->second.find('\n') + 1), path);
-  } catch (const std::invalid_argument& problem) {
-    watcher.note(fmt::format("{} is damaged, the training it held begins again: {}", path, problem.what()));
-    std::error_code error;
-    fs::remove(path, error);
-    return {};
-  }
-}
-
 // Trains `model` on `lesson`, to which stopping, keeping and showing are added. False when the watcher
 // stopped it; the training is then kept, and one that was kept before is taken up.
 bool train(Model& model, Lesson lesson, const TrainOptions& train_options, const RunContext& at,
@@ -95,10 +80,18 @@ bool train(Model& model, Lesson lesson, const TrainOptions& train_options, const
     trainer.save(unfinished, fmt::format("{} {} {} {} {}\n{}", now.sum, now.seconds, now.summed, now.rated_seconds,
                                          now.rated_steps, to_json(so_far)));
   };
-  // Goes on from a stopped training if it was this one; any other file there is left alone.
+  // Goes on from a stopped training if it was this one.
   const auto take_up = [&] {
     if (!fs::exists(unfinished)) return false;
-    const Record before = kept_record(unfinished, at.watcher);
+    Record before;
+    try {
+      before = kept_record(unfinished);
+    } catch (const std::invalid_argument& problem) {
+      at.watcher.note(fmt::format("{} is damaged, the training it held begins again: {}", unfinished, problem.what()));
+      std::error_code error;
+      fs::remove(unfinished, error);
+      return false;
+    }
     if (before.key() != record.key()) return false;
     std::string note;
     try {
@@ -379,7 +372,5 @@ std::map<std::string, std::map<int64_t, std::string>> test_scalings(const Scheme
   }
   return scalings;
 }
-
-std::string unfinished_path(const std::string& out) { return out + "/unfinished.safetensors"; }
 
 }  // namespace locant::study

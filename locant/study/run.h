@@ -26,8 +26,4 @@ std::vector<Record> make_run(const Run& run, const RunContext& at);
 // record for each scaling.
 std::map<std::string, std::map<int64_t, std::string>> test_scalings(const Scheme& scheme, int64_t train_length);
 
-// A training that was stopped, beside what its record held so far. One file is enough: a comparison makes
-// one run after the other.
-std::string unfinished_path(const std::string& out);
-
 }  // namespace locant::study

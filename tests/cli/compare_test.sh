@@ -54,6 +54,29 @@ expect 0 '' compare --resume --out "$work/parts"
 [ "$(numbers "$work/parts/records.jsonl")" = "$(numbers "$work/whole/records.jsonl")" ] ||
   fail "a resumed comparison has other numbers than one go"
 
+# Stopped before its first record: what is asked under other settings is refused, and nothing of it is lost.
+"$locant" compare --preset smoke --corpus "$text" --out "$work/held" --schemes alibi --steps 1000000 --tasks language_model \
+  >/dev/null 2>&1 &
+child=$!
+for _ in $(seq 200); do [ -s "$work/held/asked.json" ] && break; sleep 0.05; done
+sleep 1
+kill -INT "$child"
+wait "$child"
+[ -s "$work/held/unfinished.safetensors" ] && [ ! -s "$work/held/records.jsonl" ] || fail "not stopped in the first training"
+(cd "$work/held" && sha256sum asked.json unfinished.safetensors) >"$work/held.sums"
+cat "$text" "$text" >"$work/longer.txt"
+expect 2 'other settings \(steps 1000000, here 20.*--out' compare --preset smoke --corpus "$text" --out "$work/held" --schemes nope --steps 20
+expect 2 'other settings \(corpus .*--out' compare --preset smoke --corpus "$work/longer.txt" --out "$work/held" --schemes nope \
+  --steps 1000000 --tasks language_model
+(cd "$work/held" && sha256sum --check --quiet ../held.sums) || fail "a refused comparison changed what was there"
+rm "$work/held/unfinished.safetensors"
+expect 2 'other settings \(steps 1000000, here 20.*--out' compare --preset smoke --corpus "$text" --out "$work/held" --schemes nope --steps 20
+# As an older program let it come to be: --resume says what to do.
+sed -i 's/}]}/},\n{"schemes":["nope"],"corpus":"","preset":"smoke","seeds":[0],"length":32,"steps":20,"tasks":["language_model"],"task_steps":3}]}/' \
+  "$work/held/asked.json"
+sed -i 's|"corpus":""|"corpus":"'"$text"'"|' "$work/held/asked.json"
+expect 2 'request 1 asks for other settings \(steps 1000000, here 20.*take one of the two out of this file' compare --resume --out "$work/held"
+
 # The training that was stopped is damaged: it begins again, and says so. Nothing asked for can be done: bad input.
 expect 0 '' compare --preset smoke --corpus "$text" --out "$work/damaged" --schemes alibi --steps 2 --tasks language_model --no-report
 cp "$text" "$work/damaged/unfinished.safetensors"

@@ -314,6 +314,61 @@ TEST(Comparison, RefusesAFolderOfOtherSettings) {
   EXPECT_THROW(compare(options, corpus, executor, watcher), std::invalid_argument);
 }
 
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Stopped before its first record, there is only a training.
+TEST(Comparison, RefusesAFolderWithATrainingOfOtherSettings) {
+  const std::string out = folder("other_training"), kept = out + "/unfinished.safetensors";
+  const Corpus corpus = small_corpus();
+  SerialExecutor executor;
+  Counting stopped, watcher;
+  stopped.stop_after = 3;
+  compare(small_options(out), corpus, executor, stopped);
+  const std::string before = bytes_of(kept);
+  ASSERT_FALSE(before.empty());
+  ComparisonOptions more_steps = small_options(out);
+  more_steps.settings.steps += 1;
+  more_steps.schemes = {"nope"};
+  EXPECT_THROW(compare(more_steps, corpus, executor, watcher), std::invalid_argument);
+  EXPECT_THROW(compare(small_options(out), corpus_from_text(bytes_of(__FILE__), "other.txt"), executor, watcher),
+               std::invalid_argument);
+  EXPECT_EQ(watcher.begun, 0);
+  EXPECT_EQ(bytes_of(kept), before);
+  // A task has settings of its own.
+  ComparisonOptions task = task_options(out);
+  task.tasks = {"recall"};
+  compare(task, Corpus(), executor, watcher);
+  compare(small_options(out), corpus, executor, watcher);
+  EXPECT_EQ(watcher.steps, 2 * 4 + 3 + 2 * 6) << "two of recall; the rest of the one that was stopped, and two more";
+}
+
+TEST(Comparison, AStoppedTrainingWaitsForOthersThatAreAskedMeanwhile) {
+  const std::string out = folder("aside");
+  const Corpus corpus = small_corpus();
+  SerialExecutor executor;
+  const auto with = [&](const std::string& scheme) {
+    ComparisonOptions options = small_options(out);
+    options.schemes = {scheme};
+    return options;
+  };
+  Counting first, second, through, rest;
+  first.stop_after = 3;
+  second.stop_after = 2;
+  compare(with("alibi"), corpus, executor, first);
+  compare(with("nope"), corpus, executor, second);
+  compare(with("learned"), corpus, executor, through);
+  EXPECT_EQ(through.steps, 6);
+  compare(with("alibi"), corpus, executor, rest);
+  compare(with("nope"), corpus, executor, rest);
+  EXPECT_EQ(rest.steps, 3 + 4);
+  for (const auto& file : std::filesystem::directory_iterator(out)) {
+    EXPECT_FALSE(file.path().filename().string().starts_with("unfinished")) << file.path();
+  }
+}
+
 TEST(Comparison, OptionsAreFittedUnlessGiven) {
   const std::string fitted = fitted_specification("t5", 64, .02);
   EXPECT_NE(fitted.find("max_distance=32"), std::string::npos) << fitted;
