@@ -282,6 +282,7 @@ int compare_action(const CompareArguments& args) {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<Record> records;
   bool finished = true, several_seeds = false;
+  int left_out = 0;
   for (size_t n = 0; n < list.size() && finished; ++n) {
     const Asked& asked = list[n];
     if (list.size() > 1) say("Request {} of {} made in {}\n", n + 1, list.size(), args.out);
@@ -295,6 +296,7 @@ int compare_action(const CompareArguments& args) {
     const study::ComparisonResult result = study::compare(options, corpus_of(asked), *executor, printer);
     add_records(result.records, records);
     finished = result.finished;
+    left_out += result.left_out;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -310,6 +312,10 @@ int compare_action(const CompareArguments& args) {
     return kStopped;
   }
   say("Took {}.\n", duration_text(seconds));
+  if (left_out > 0) {
+    say("locant: {} left out, as said above\n", left_out == 1 ? "a run was" : fmt::format("{} runs were", left_out));
+    return kFailed;
+  }
   return kDone;
 }
 

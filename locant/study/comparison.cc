@@ -215,7 +215,14 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
     }
     watcher.run_begins(n + 1, runs.size(), run.label, run.seed);
     make_room(options.out, run.record());
-    std::vector<Record> records = make_run(run, {options, corpus, executor, watcher});
+    std::vector<Record> records;
+    try {
+      records = make_run(run, {options, corpus, executor, watcher});
+    } catch (const LeftOut& problem) {
+      watcher.note(fmt::format("{} seed {}: left out: {}", run.label, run.seed, problem.what()));
+      ++result.left_out;
+      continue;
+    }
     if (records.empty()) {
       result.finished = false;
       break;

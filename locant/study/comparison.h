@@ -92,6 +92,7 @@ std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus);
 struct ComparisonResult {
   std::vector<Record> records;
   bool finished = true;
+  int left_out = 0;  // runs that could not be made because a file of an earlier one is missing or damaged
 };
 ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
                          Executor& executor, Watcher& watcher);

@@ -233,19 +233,26 @@ std::vector<Record> run_language_model(const Run& run, const RunContext& at) {
   return records;
 }
 
+// What a language model's run left for further training.
+Model trained_model(const std::string& path, const Run& run, const RunContext& at) {
+  std::string problem = "is missing";
+  try {
+    if (fs::exists(path)) return load_model(path, run.model_config(at.corpus));
+  } catch (const std::invalid_argument& damage) {
+    problem = fmt::format("is damaged ({})", damage.what());
+  }
+  throw LeftOut(fmt::format("the trained model {} {}; bring it back, or take its line out of {} and it is trained again",
+                            path, problem, records_path(at.options.out)));
+}
+
 // The trained model goes on at a longer length under a test-time scaling, and is tested there.
 std::vector<Record> run_fine_tuning(const Run& run, const RunContext& at) {
   Record record = begun_record(run, at);
   Record trained = record;
   trained.task = kLanguageModel;
   const std::string path = model_path(at.options.out, trained);
-  if (!fs::exists(path)) {
-    fail("compare", path, ": the trained model is missing; fine-tuning needs it (or leave fine_tuning out of "
-         "--tasks)");
-  }
   const int64_t length = run.settings.tuned_length;
-  const Model short_model = load_model(path);
-  Model model = stretched(short_model, length, run.tuned_scheme);
+  Model model = stretched(trained_model(path, run, at), length, run.tuned_scheme);
   count_parameters(model, record);
   TrainOptions options = run.train_options();
   options.steps = run.settings.tuned_steps;

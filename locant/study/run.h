@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,13 @@ struct RunContext {
   Watcher& watcher;
 };
 
+// What a run needs of an earlier one is not there. It says what to do; other runs can go on.
+struct LeftOut : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
 // Trains, tests and returns the records (the trained one first); empty when the watcher stopped it. The
-// training is then kept in the folder's unfinished file and taken up by the same run.
+// training is then kept in the folder's unfinished file and taken up by the same run. Throws LeftOut.
 std::vector<Record> make_run(const Run& run, const RunContext& at);
 
 // What else a trained language model is tested as: specifications by test-time scaling and test length, a

@@ -181,6 +181,9 @@ std::string Trainer::load(const std::string& path) {
   for (int k = 0; k < 3; ++k) {
     numbers[k].resize(static_cast<size_t>(n));
     file.read_floats(names[k], shape, numbers[k]);
+    if (!std::all_of(numbers[k].begin(), numbers[k].end(), [](float x) { return std::isfinite(x); })) {
+      fail("load training", path, " is damaged: ", names[k], " holds numbers that are not finite");
+    }
   }
   std::copy(numbers[0].begin(), numbers[0].end(), s.model.values());
   std::copy(numbers[1].begin(), numbers[1].end(), s.mean.data());

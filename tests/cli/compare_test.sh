@@ -152,6 +152,13 @@ expect 0 '' compare --preset smoke --corpus "$text" --out "$work/threads" "${few
 [ "$(numbers "$work/threads/records.jsonl")" = "$(numbers "$work/one_run")" ] ||
   fail "another number of threads gives other numbers"
 
+# A model that is gone: what needs it is left out, the rest is done, and the exit code tells.
+gone=(compare --preset smoke --corpus "$text" --schemes rope,alibi --steps 2 --out "$work/gone" --no-report --tasks)
+expect 0 '' "${gone[@]}" language_model
+rm "$work"/gone/models/rope-*
+expect 1 'a run was left out' "${gone[@]}" language_model,fine_tuning,recall
+[ "$(grep -c '"task":"recall"' "$work/gone/records.jsonl")" -eq 2 ] || fail "a missing model kept others from their runs"
+
 # Tasks alone need no text.
 expect 0 'alibi .*not learned' compare --preset smoke --tasks copy,recall --schemes alibi --out "$work/tasks" --no-report
 cp "$work/tasks/asked.json" "$work/asked"

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -367,6 +368,66 @@ TEST(Comparison, AStoppedTrainingWaitsForOthersThatAreAskedMeanwhile) {
   for (const auto& file : std::filesystem::directory_iterator(out)) {
     EXPECT_FALSE(file.path().filename().string().starts_with("unfinished")) << file.path();
   }
+}
+
+struct Noting : Counting {
+  std::string notes;
+  void note(const std::string& text) override { notes += text + "\n"; }
+};
+
+TEST(Comparison, AKeptTrainingWithNumbersThatAreNotFiniteBeginsAgain) {
+  const Corpus corpus = small_corpus();
+  SerialExecutor executor;
+  Watcher watcher;
+  const auto whole = compare(small_options(folder("finite")), corpus, executor, watcher);
+  const std::string nans(160, '\xff');
+  for (const bool front : {true, false}) {  // the weights; the moments
+    const std::string out = folder("not_finite"), kept = out + "/unfinished.safetensors";
+    Counting stopped;
+    stopped.stop_after = 3;
+    compare(small_options(out), corpus, executor, stopped);
+    std::string bytes = bytes_of(kept);
+    uint64_t header = 0;
+    std::memcpy(&header, bytes.data(), 8);
+    bytes.replace(front ? 8 + header : bytes.size() - nans.size(), nans.size(), nans);
+    std::ofstream(kept, std::ios::binary) << bytes;
+    Noting again;
+    const auto result = compare(small_options(out), corpus, executor, again);
+    EXPECT_NE(again.notes.find("begun again: [load training] " + kept + " is damaged"), std::string::npos) << again.notes;
+    EXPECT_EQ(again.steps, 3 * 6);
+    EXPECT_EQ(numbers_of(result.records), numbers_of(whole.records));
+  }
+}
+
+TEST(Comparison, AModelThatIsGoneLeavesOutWhatNeedsIt) {
+  const std::string out = folder("gone");
+  const Corpus corpus = small_corpus();
+  SerialExecutor executor;
+  Watcher watcher;
+  ComparisonOptions options = task_options(out);
+  options.tasks = {kLanguageModel};
+  const auto trained = compare(options, corpus, executor, watcher);
+  const std::string path = model_path(out, trained.records.front()), model = bytes_of(path);
+  options.tasks = {kLanguageModel, kFineTuning, "recall"};
+  for (const std::string& damage : {std::string(), std::string("no model")}) {
+    std::filesystem::remove(path);
+    if (!damage.empty()) std::ofstream(path) << damage;
+    Noting noting;
+    const auto rest = compare(options, corpus, executor, noting);
+    EXPECT_TRUE(rest.finished);
+    EXPECT_EQ(rest.left_out, 1);
+    EXPECT_EQ(rest.records.size(), 4u + 1 + 2) << "language models, recall of both";
+    EXPECT_NE(noting.notes.find("rope fine-tuned under pi seed 0: left out: the trained model " + path), std::string::npos)
+        << noting.notes;
+  }
+  // What the note advises.
+  std::string lines = bytes_of(records_path(out));
+  lines.erase(0, lines.find('\n') + 1);
+  std::ofstream(records_path(out), std::ios::trunc) << lines;
+  const auto again = compare(options, corpus, executor, watcher);
+  EXPECT_EQ(again.left_out, 0);
+  EXPECT_EQ(again.records.size(), 4u + 1 + 1 + 2);
+  EXPECT_EQ(bytes_of(path), model);
 }
 
 TEST(Comparison, OptionsAreFittedUnlessGiven) {
