@@ -157,7 +157,8 @@ def _arguments(
     if cu_seqlens_q is not None or cu_seqlens_k is not None:
         if cu_seqlens_q is None or cu_seqlens_k is None:
             raise ValueError("attention: give cu_seqlens_q and cu_seqlens_k, or neither")
-        cu_seqlens_q, cu_seqlens_k = _whole(cu_seqlens_q), _whole(cu_seqlens_k)
+        cu_seqlens_q = _whole("attention: cu_seqlens_q", cu_seqlens_q)
+        cu_seqlens_k = _whole("attention: cu_seqlens_k", cu_seqlens_k)
     if scale is None:
         scale = q.shape[-1] ** -0.5 if q.dim() and q.shape[-1] else 1.0
 
@@ -214,7 +215,7 @@ def _pair(positions: Positions) -> tuple[Tensor, Tensor]:
     both = positions if isinstance(positions, (tuple, list)) else (positions, positions)
     if len(both) != 2:
         raise ValueError(f"attention: positions must be one tensor or a pair, got {len(both)}")
-    q_positions, k_positions = (_whole(p) for p in both)
+    q_positions, k_positions = (_whole("attention: positions", p) for p in both)
     if q_positions.dim() == 1:
         q_positions = q_positions[None]
     if k_positions.dim() == 1:
@@ -222,14 +223,15 @@ def _pair(positions: Positions) -> tuple[Tensor, Tensor]:
     return q_positions, k_positions
 
 
-def _whole(positions: Tensor) -> Tensor:
-    if positions.dtype == torch.int64:
-        return positions
-    if positions.is_floating_point() or positions.dtype == torch.bool:
-        raise TypeError(
-            f"attention: positions and cu_seqlens must be integers, got {positions.dtype}"
-        )
-    return positions.to(torch.int64)
+def _whole(name: str, numbers: Any) -> Tensor:
+    """Numbers of any integer type as int64."""
+    if not isinstance(numbers, Tensor):
+        raise TypeError(f"{name} must be a tensor of integers, got {type(numbers).__name__}")
+    if numbers.dtype == torch.int64:
+        return numbers
+    if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
+        raise TypeError(f"{name} must be integers, got {numbers.dtype}")
+    return numbers.to(torch.int64)
 
 
 def _number_per_key(mask: Tensor, q: Tensor) -> Tensor:

@@ -89,7 +89,8 @@ class KVCache:
 
         positions: int64 [n] or [batch, n], default: behind those held. counts: int64 [batch], so
         many of the n belong to a sequence (the others are padding); default: all.
-        ValueError past the capacity or when the pool has no page left; nothing is stored then.
+        ValueError past the capacity or when the pool has no page left; nothing is stored then, and
+        no page is taken.
         """
         tensors = {"k": k, "v": v, "positions": positions, "counts": counts}
         for name, tensor in tensors.items():
@@ -114,30 +115,60 @@ class KVCache:
                     f"KVCache.append: {name} must have the cache's dtype, {self.k.dtype}, got "
                     f"{tensor.dtype}"
                 )
+        batch, heads, tokens = len(self.lengths), self.k.shape[1], k.shape[2]
+        for name, tensor, size in (("k", k, self.k.shape[3]), ("v", v, self.v.shape[3])):
+            if tensor.shape != (batch, heads, tokens, size):
+                raise ValueError(
+                    f"KVCache.append: {name} must be [{batch}, {heads}, {tokens}, {size}], got "
+                    f"{list(tensor.shape)}"
+                )
         if positions is not None:
-            positions = _whole(positions)
+            positions = _whole("KVCache.append: positions", positions)
             positions = positions[None] if positions.dim() == 1 else positions
-        counts = None if counts is None else _whole(counts)
-        if self.block_table is not None:
-            self._take_pages(k.shape[2], counts)
-        torch.ops.locant.cache_append(
-            self.k,
-            self.v,
-            self.lengths,
-            self.block_table,
-            k.detach(),
-            v.detach(),
-            positions,
-            counts,
-            self.rotation,
-            self.keys_turned,
-        )
+        if counts is not None:
+            counts = _whole("KVCache.append: counts", counts)
+        self._check_counts(tokens, counts)
+        taken = [] if self.block_table is None else self._take_pages(tokens, counts)
+        try:
+            torch.ops.locant.cache_append(
+                self.k,
+                self.v,
+                self.lengths,
+                self.block_table,
+                k.detach(),
+                v.detach(),
+                positions,
+                counts,
+                self.rotation,
+                self.keys_turned,
+            )
+        except BaseException:
+            self._give_back(taken)
+            raise
 
-    def _take_pages(self, tokens: int, counts: Tensor | None) -> None:
+    def _check_counts(self, tokens: int, counts: Tensor | None) -> None:
+        batch = len(self.lengths)
+        if counts is not None and counts.shape != (batch,):
+            raise ValueError(
+                f"KVCache.append: counts must be [{batch}], got {list(counts.shape)}"
+            )
+        added = [tokens] * batch if counts is None else counts.tolist()
+        for b, (held, count) in enumerate(zip(self.lengths.tolist(), added, strict=True)):
+            if not 0 <= count <= tokens:
+                raise ValueError(
+                    f"KVCache.append: counts[{b}] must be from 0 to {tokens}, got {count}"
+                )
+            if held + count > self.capacity:
+                raise ValueError(
+                    f"KVCache.append: sequence {b} holds {held} and gets {count} tokens, more than "
+                    f"the capacity {self.capacity}"
+                )
+
+    def _take_pages(self, tokens: int, counts: Tensor | None) -> list[tuple[int, int]]:
+        """Pages for the new tokens: where in the table they went."""
         table, size = self.block_table, self.page_size
         assert table is not None and size is not None
-        added = torch.full_like(self.lengths, tokens) if counts is None else counts
-        after = (self.lengths + added).clamp(max=self.capacity)
+        after = self.lengths + (tokens if counts is None else counts)
         wanted = [
             (b, n)
             for b, length in enumerate(after.tolist())
@@ -150,6 +181,13 @@ class KVCache:
             )
         for b, n in wanted:
             table[b, n] = self._free.pop()
+        return wanted
+
+    def _give_back(self, taken: list[tuple[int, int]]) -> None:
+        for b, n in reversed(taken):
+            assert self.block_table is not None
+            self._free.append(int(self.block_table[b, n]))
+            self.block_table[b, n] = -1
 
     def reset(self, sequence: int | None = None) -> None:
         """Forgets one sequence, or all; pages go back to the pool."""
@@ -200,10 +238,10 @@ def decode(
     q_positions = k_positions = None
     if positions is not None:
         pair = positions if isinstance(positions, (tuple, list)) else (positions, None)
-        q_positions = _whole(pair[0])
+        q_positions = _whole("decode: positions", pair[0])
         q_positions = q_positions[None] if q_positions.dim() == 1 else q_positions
         if pair[1] is not None:
-            k_positions = _whole(pair[1])
+            k_positions = _whole("decode: positions", pair[1])
             k_positions = k_positions[None] if k_positions.dim() == 1 else k_positions
     heads, head_size, value_size = q.shape[1], q.shape[3], cache.v.shape[3]
     everything = torch.arange(max(longest, 1))[None]

@@ -310,7 +310,7 @@ Q = torch.zeros(1, 2, 3, 4)
         ),
         (
             TypeError,
-            "positions and cu_seqlens must be integers",
+            "attention: positions must be integers",
             lambda: attention(Q, Q, Q, positions=torch.zeros(3)),
         ),
         (ValueError, "q_positions must be", lambda: attention(Q, Q, Q, positions=torch.arange(4))),

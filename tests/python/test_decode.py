@@ -121,6 +121,37 @@ def test_pages_come_back() -> None:
     assert cache.lengths.tolist() == [1, 5]
 
 
+def test_a_refused_append_takes_no_page() -> None:
+    cache = KVCache(2, 2, 16, 8, page_size=4, pages=4)
+    x = torch.randn(2, 2, 20, 8)
+    cache.append(x[:, :, :1], x[:, :, :1], counts=torch.tensor([0, 1]))
+    free, table = list(cache._free), cache.block_table.clone()
+    assert len(free) == 3
+    k = x[:, :, :6]
+    refused: list[tuple[str, tuple[Any, Any], dict[str, Any]]] = [
+        ("holds 0 and gets 20 tokens, more than the capacity 16", (x, x), {"counts": [20, 0]}),
+        (r"counts\[1\] must be from 0 to 6, got -3", (k, k), {"counts": [6, -3]}),
+        (r"counts\[0\] must be from 0 to 6, got 7", (k, k), {"counts": [7, 0]}),
+        (r"counts must be \[2\], got \[3\]", (k, k), {"counts": [1, 1, 1]}),
+        (r"k must be \[2, 2, 6, 8\], got \[2, 1, 6, 8\]", (k[:, :1], k), {}),
+        (r"k must be \[2, 2, 6, 8\], got \[1, 2, 6, 8\]", (k[:1], k[:1]), {}),
+        (r"v must be \[2, 2, 6, 8\], got \[2, 2, 6, 5\]", (k, k[..., :5]), {}),
+        (r"v must be \[2, 2, 6, 8\], got \[2, 2, 5, 8\]", (k, k[:, :, :5]), {}),
+        ("from 0 to 2.31 - 1, got -1", (k, k), {"positions": [0, 1, 2, 3, 4, -1]}),
+        (r"positions must be", (k, k), {"positions": [0, 1]}),
+        ("3 pages left, 4 are needed", (x[:, :, :12], x[:, :, :12]), {"counts": [12, 7]}),
+    ]
+    for message, tokens, more in refused:
+        with pytest.raises(ValueError, match=message):
+            cache.append(*tokens, **{name: torch.tensor(n) for name, n in more.items()})
+        assert cache._free == free and torch.equal(cache.block_table, table), message
+    assert cache.lengths.tolist() == [0, 1]
+    with pytest.raises(TypeError, match="append: counts must be integers, got torch.float32"):
+        cache.append(k, k, counts=torch.tensor([1.0, 1.0]))
+    cache.append(k, k, counts=torch.tensor([6, 6]))
+    assert cache.lengths.tolist() == [6, 7] and not cache._free
+
+
 def test_bad_calls_say_why() -> None:
     cache = KVCache(1, 1, 4, 4)
     x = torch.randn(1, 1, 3, 4)
