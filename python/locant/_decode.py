@@ -146,6 +146,16 @@ class KVCache:
             self._give_back(taken)
             raise
 
+    def whole_pages(self, name: str, per_key: Tensor) -> Tensor:
+        """Numbers [..., capacity] with zeros up to the end of the last page, as the kernel has them."""
+        if per_key.shape[-1] != self.capacity:
+            raise ValueError(
+                f"decode: {name} must have a number for each of the cache's {self.capacity} places, "
+                f"got {per_key.shape[-1]}"
+            )
+        more = -self.capacity % (self.page_size or 1)
+        return torch.nn.functional.pad(per_key, (0, more)) if more else per_key
+
     def _check_counts(self, tokens: int, counts: Tensor | None) -> None:
         batch = len(self.lengths)
         if counts is not None and counts.shape != (batch,):
@@ -243,6 +253,7 @@ def decode(
         if pair[1] is not None:
             k_positions = _whole("decode: positions", pair[1])
             k_positions = k_positions[None] if k_positions.dim() == 1 else k_positions
+            k_positions = cache.whole_pages("positions of the keys", k_positions)
     heads, head_size, value_size = q.shape[1], q.shape[3], cache.v.shape[3]
     everything = torch.arange(max(longest, 1))[None]
     call = Call(
@@ -266,7 +277,9 @@ def decode(
             turn = torch.stack([row for row in rows if row is not None])
         flat = (*flat[:11], turn, flat[12])
     factor = (head_size**-0.5 if scale is None else scale) * terms.scale_factor
-    mask = None if key_padding_mask is None else _number_per_key(key_padding_mask, q)
+    mask = None
+    if key_padding_mask is not None:
+        mask = cache.whole_pages("key_padding_mask", _number_per_key(key_padding_mask, q))
     scheme, width, layer = "", 1, 0
     if terms.scheme is not None:
         scheme, _, width, layer, _ = terms.scheme

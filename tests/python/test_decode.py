@@ -109,6 +109,31 @@ def test_options() -> None:
         check_alike(str(options), decode(q[:, :, -2:], cache, **options), want, N)
 
 
+def test_the_capacity_need_not_be_whole_pages() -> None:
+    """20 tokens in pages of 8: no 21st, and one number for each of the 20."""
+    scheme = cases.make("rope", H, D).double()
+    q, k, v = draw(torch.float64)
+    k, v = k[:, :, :20], v[:, :, :20]
+    at = torch.arange(0, 60, 3)
+    mask = torch.arange(20) < torch.tensor([[2], [5]])
+    found = []
+    for page_size in (None, 8):
+        cache = KVCache(B, HK, 20, D, position=scheme, page_size=page_size, dtype=torch.float64)
+        cache.append(k, v, positions=at)
+        options: dict[str, Any] = {"key_padding_mask": mask, "positions": (at[-2:], at)}
+        found.append(decode(q[:, :, :2], cache, **options))
+        with pytest.raises(ValueError, match="gets 1 tokens, more than the capacity 20"):
+            cache.append(k[:, :, :1], v[:, :, :1])
+        for name, wrong in (
+            ("key_padding_mask", torch.zeros(B, 24, dtype=torch.bool)),
+            ("positions", (at[:2], torch.arange(24))),
+        ):
+            with pytest.raises(ValueError, match=f"{name}.* the cache's 20 places, got 24"):
+                decode(q[:, :, :2], cache, **{name: wrong})
+    assert torch.equal(*found)
+    check_alike("out", found[1], attention(q[:, :, :2], k, v, scheme, causal=True, **options), 20)
+
+
 def test_pages_come_back() -> None:
     cache = KVCache(2, 1, 8, 4, page_size=2, pages=4)
     x = torch.randn(2, 1, 4, 4)
