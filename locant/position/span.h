@@ -9,7 +9,7 @@
 namespace locant {
 
 // More distances than this are refused, naming the span.
-inline constexpr int64_t kLargestSpan = int64_t{1} << 26;
+inline constexpr int64_t kLargestSpan = int64_t{1} << 24;
 
 struct SpanTable {
   NumberPerDistance<double>

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from . import _composed, _ops
-from .position.scheme import Call, Scheme, check_position
+from .position.scheme import Call, Scheme, check_position, low_high
 from .position.terms import Terms
 
 _NATIVE = (torch.float32, torch.float64, torch.bfloat16)
@@ -107,7 +107,12 @@ def composed_attention(
         positions, cu_seqlens_q, cu_seqlens_k,
     )  # fmt: skip
     _explain(*arguments[:3])
-    out, lse = _composed.composed(_ops.Arguments(*arguments), dense)
+    a = _ops.Arguments(*arguments)
+    if a.q.is_cpu and not torch.compiler.is_compiling():
+        for name, at in (("q_positions", a.q_positions), ("k_positions", a.k_positions)):
+            if at is not None and at.numel():
+                low_high(f"attention: {name}", at)
+    out, lse = _composed.composed(a, dense)
     out = out.to(dtype)
     return (out, lse) if return_lse else out
 

@@ -147,7 +147,7 @@ class KVCache:
             raise
 
     def whole_pages(self, name: str, per_key: Tensor) -> Tensor:
-        """Numbers [..., capacity] with zeros up to the end of the last page, as the kernel has them."""
+        """Numbers [.., capacity] with zeros up to the end of the last page, as the kernel has them."""
         if per_key.shape[-1] != self.capacity:
             raise ValueError(
                 f"decode: {name} must have a number for each of the cache's {self.capacity} places, "
@@ -209,6 +209,21 @@ class KVCache:
                 self.block_table[b] = -1
 
 
+def _where_held(cache: KVCache, positions: Tensor) -> Tensor:
+    """Positions [B or 1, places]: where no token is held, that of some other key."""
+    batch = len(cache.lengths)
+    if positions.dim() != 2 or positions.shape[0] not in (1, batch):
+        raise ValueError(
+            f"decode: positions of the keys must be [{cache.capacity}] or [{batch} or 1, "
+            f"{cache.capacity}], got {list(positions.shape)}"
+        )
+    positions = cache.whole_pages("positions of the keys", positions)
+    ends = cache.lengths.max()[None] if positions.shape[0] == 1 else cache.lengths
+    held = torch.arange(positions.shape[1]) < ends[:, None]
+    some = positions[held].min() if held.any() else torch.zeros((), dtype=torch.int64)
+    return torch.where(held, positions, some)
+
+
 def decode(
     q: Tensor,
     cache: KVCache,
@@ -253,7 +268,7 @@ def decode(
         if pair[1] is not None:
             k_positions = _whole("decode: positions", pair[1])
             k_positions = k_positions[None] if k_positions.dim() == 1 else k_positions
-            k_positions = cache.whole_pages("positions of the keys", k_positions)
+            k_positions = _where_held(cache, k_positions)
     heads, head_size, value_size = q.shape[1], q.shape[3], cache.v.shape[3]
     everything = torch.arange(max(longest, 1))[None]
     call = Call(
@@ -268,6 +283,8 @@ def decode(
         everything if k_positions is None else k_positions,
         q.device,
     )
+    if positions is not None:
+        call.span()  # refuses positions out of range before anything is made of them
     terms = _lowered(cache.position, call)
     flat, scaled = _flatten(terms, _ops.real(q.dtype))
     if terms.rotation is not None:

@@ -103,8 +103,8 @@ TEST(Kerple, SpanTooLarge) {
   Call call = probe::square_call(4, true);
   call.first_distance = -kLargestSpan;
   EXPECT_SAYS(message_of([&] { terms_of(kLog, call, 1, 1); }),
-              "[kerple] the positions of a call may span 67108864 distances, got 67108865 "
-              "(-67108864 to 0)");
+              "[kerple] the positions of a call may span 16777216 distances, got 16777217 "
+              "(-16777216 to 0)");
 }
 
 // 4. Nothing for values.

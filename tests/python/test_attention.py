@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerance import check_alike, check_close, check_like_plain, check_within, largest
 
-from locant import attention, composed_attention, position
+from locant import KVCache, attention, composed_attention, decode, position
 
 
 def compare(
@@ -340,6 +340,38 @@ Q = torch.zeros(1, 2, 3, 4)
 def test_bad_calls_say_why(error: type[Exception], message: str, call: Any) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("run", [attention, composed_attention])
+@pytest.mark.parametrize("text", ["t5", "kerple", "sandwich", "transformer_xl", "xpos", "rope"])
+def test_positions_out_of_range(run: Any, text: str) -> None:
+    """Before tables for the distances between them are made."""
+    q, scheme = torch.randn(1, 2, 9, 8), cases.make(text, 2, 8)
+    for bad in (-1, 2**31, 2**62, 2**63 - 1, -(2**63)):
+        at = torch.arange(9)
+        at[4] = bad
+        with pytest.raises(ValueError, match=rf"positions.* from 0 to 2\^31 - 1, got {bad}"):
+            run(q, q, q, scheme, causal=True, positions=at)
+        cache = KVCache(1, 2, 9, 8, position=scheme)
+        cache.append(q, q)
+        for pair in ((at[3:5], torch.arange(9)), (torch.tensor([8]), at)):
+            with pytest.raises(ValueError, match=rf"from 0 to 2\^31 - 1, got {bad}"):
+                decode(q[:, :, : len(pair[0])], cache, positions=pair)
+
+
+@pytest.mark.parametrize("run", [attention, composed_attention])
+@pytest.mark.parametrize("text", ["kerple", "sandwich", "transformer_xl"])
+def test_a_span_too_large_is_refused(run: Any, text: str) -> None:
+    q, scheme = torch.randn(1, 2, 2, 8), cases.make(text, 2, 8)
+    for last in (2**31 - 1, 2**24):
+        message = rf"\[{text}\] the positions .* 16777216 distances, got {last + 1} \(-{last} to 0"
+        with pytest.raises(ValueError, match=message):
+            run(q, q, q, scheme, causal=True, positions=torch.tensor([0, last]))
+    # A window bounds the distances.
+    at = torch.tensor([5, 2**31 - 1])
+    assert torch.isfinite(run(q, q, q, scheme, window=9, positions=at)).all()
+    with pytest.raises(ValueError, match="16777216 distances"):
+        position.Call(1, 2**24 + 1).distances()
 
 
 def test_other_devices_are_composed_with_one_warning() -> None:

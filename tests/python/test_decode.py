@@ -9,7 +9,7 @@ import pytest
 import torch
 from tolerance import check_alike, check_like_plain
 
-from locant import KVCache, attention, decode
+from locant import KVCache, attention, decode, position
 
 B, H, HK, D, N = 2, 4, 2, 8, 21
 
@@ -132,6 +132,28 @@ def test_the_capacity_need_not_be_whole_pages() -> None:
                 decode(q[:, :, :2], cache, **{name: wrong})
     assert torch.equal(*found)
     check_alike("out", found[1], attention(q[:, :, :2], k, v, scheme, causal=True, **options), 20)
+
+
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("paged", [False, True])
+def test_positions_where_nothing_is_held_are_not_read(paged: bool, made: bool) -> None:
+    scheme = cases.make("kerple", H, D).double()
+    if not made:
+        twin = position.Registered("kerple", H, D).double()
+        twin.load_state_dict(scheme.state_dict())
+        scheme = twin
+    q, k, v = draw(torch.float64)
+    lengths, at = [5, 12], torch.full((B, 24), 2**40)
+    at[:, :12] = 10**9 + torch.arange(12) * torch.tensor([[2], [3]])
+    at[0, 5:] = -1
+    cache = cache_of(scheme, paged, torch.float64)
+    cache.append(k[:, :, :12], v[:, :, :12], counts=torch.tensor(lengths))
+    last = torch.tensor([[10**9 + 8], [10**9 + 33]])
+    out = decode(q[:, :, :1], cache, positions=(last, at))
+    for b, n in enumerate(lengths):
+        options: dict[str, Any] = {"positions": (last[b], at[b, :n]), "causal": True}
+        want = attention(*(x[b : b + 1, :, :m] for x, m in ((q, 1), (k, n), (v, n))), scheme, **options)
+        check_alike(f"sequence {b}", out[b : b + 1], want, n)
 
 
 def test_pages_come_back() -> None:

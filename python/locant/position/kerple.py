@@ -8,18 +8,24 @@ import torch
 from torch import Tensor
 
 from .built_in import BuiltIn, specification_of
-from .scheme import Call
+from .scheme import Call, check_span
 from .terms import NumberPerDistance, Terms, identity_map
 
 
 class _Bounded(torch.autograd.Function):
     """A number beyond a bound is used as the bound; a gradient that leads it back is kept."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.low, ctx.high = low, high
+    def forward(x: Tensor, low: float, high: float) -> Tensor:
         return x.clamp(low, high)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float, float], output: Tensor) -> None:
+        del output
+        x, ctx.low, ctx.high = inputs
+        ctx.save_for_backward(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
@@ -61,6 +67,7 @@ class Kerple(BuiltIn):
         p = _Bounded.apply(self.array("bias_p"), 0.01, high).reshape(-1, 1)
         a = _Bounded.apply(self.array("bias_a"), 0.01, float("inf")).reshape(-1, 1)
         first, last, _ = call.span()
+        check_span("kerple", first, last)
         n = torch.arange(first, last + 1, dtype=p.dtype, device=p.device).abs()
         table = -p * torch.log1p(a * n) if self.variant == "log" else -a * n.pow(p)
         return Terms(number=NumberPerDistance(table, identity_map(first, last)))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 
 from .built_in import BuiltIn, InvalidScheme, specification_of
-from .scheme import Call
+from .scheme import Call, check_span
 from .terms import NumberPerDistance, Terms, identity_map
+
+_AT_A_TIME = 1 << 16  # distances
 
 
 class Sandwich(BuiltIn):
@@ -35,11 +37,14 @@ class Sandwich(BuiltIn):
         if call.is_unread():
             return self.by_registry()
         first, last, _ = call.span()
+        check_span("sandwich", first, last)
         pairs = self.sinusoids // 2
         t = torch.arange(1, pairs + 1, dtype=torch.float64)
         frequency = self.base ** (-t / pairs)
         n = torch.arange(first, last + 1, dtype=torch.float64).abs()
-        total = torch.cos(n[:, None] * frequency).sum(1) - pairs
+        # Some at a time: there are many frequencies.
+        sums = [torch.cos(some[:, None] * frequency).sum(1) for some in n.split(_AT_A_TIME)]
+        total = torch.cat(sums) - pairs
         h = torch.arange(1, self.num_heads + 1, dtype=torch.float64)
         table = (self.num_heads / (8 * h))[:, None] * total
         return Terms(number=NumberPerDistance(table, identity_map(first, last)))

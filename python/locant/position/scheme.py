@@ -9,6 +9,30 @@ from torch import Tensor, nn
 
 from .terms import RowPerDistance, Terms, look_up
 
+LARGEST_SPAN = 1 << 24
+"""A table with a number for each distance holds no more; kLargestSpan of the C++ schemes."""
+_POSITION_END = 1 << 31
+
+
+def check_span(name: str, first: int, last: int) -> None:
+    """ValueError when a table with a number for each distance first ... last would be too large."""
+    # While a compiler traces these may be symbols, and comparing them would bound the length.
+    if not torch.compiler.is_compiling() and last - first >= LARGEST_SPAN:
+        raise ValueError(
+            f"[{name}] the positions of a call may span {LARGEST_SPAN} distances, got "
+            f"{last - first + 1} ({first} to {last})"
+        )
+
+
+def low_high(name: str, positions: Tensor) -> tuple[int, int]:
+    """The smallest and the largest; ValueError outside of what positions may be."""
+    low, high = (int(x) for x in torch.aminmax(positions))
+    if low < 0 or high >= _POSITION_END:
+        raise ValueError(
+            f"{name} must be from 0 to 2^31 - 1, got {low if low < 0 else high}"
+        )
+    return low, high
+
 
 class Call:
     """One call of attention, as far as a scheme needs to know it.
@@ -20,7 +44,8 @@ class Call:
     cu_seqlens_q, cu_seqlens_k: int64 [S + 1] of a packed batch, or None. dtype: what tables will
     be converted to, float32 or float64; a scheme need not care.
     first_distance, last_distance: every visible distance j - i lies between them. length: largest
-    position + 1. These three read the positions where some are given.
+    position + 1. These three read the positions where some are given: ValueError for those that are
+    not from 0 to 2^31 - 1.
     """
 
     def __init__(
@@ -89,8 +114,8 @@ class Call:
         else:
             if self.q_positions.numel() == 0 or self.k_positions.numel() == 0:
                 return 0, 0, 0
-            q_low, q_high = (int(x) for x in torch.aminmax(self.q_positions))
-            k_low, k_high = (int(x) for x in torch.aminmax(self.k_positions))
+            q_low, q_high = low_high("positions of the queries", self.q_positions)
+            k_low, k_high = low_high("positions of the keys", self.k_positions)
             first, last = k_low - q_high, k_high - q_low
             length = max(q_high, k_high) + 1
         left, right = self.window
@@ -120,8 +145,9 @@ class Call:
         return self.span()[2]
 
     def distances(self, dtype: torch.dtype = torch.float64) -> Tensor:
-        """first_distance ... last_distance as a tensor."""
+        """first_distance ... last_distance as a tensor; ValueError for more than 2^24."""
         first, last, _ = self.span()
+        check_span("distances", first, last)
         return torch.arange(first, last + 1, dtype=dtype, device=self.device)
 
 

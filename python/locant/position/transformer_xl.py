@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .built_in import BuiltIn, InvalidScheme, specification_of
-from .scheme import Call
+from .scheme import Call, check_span
 from .terms import NumberPerDistance, RowPerDistance, Terms, index_map
 
 
@@ -83,6 +83,7 @@ class TransformerXl(BuiltIn):
             low, high = max(-limit, min(low, limit)), max(-limit, min(high, limit))
             before = 0 if low == -limit else -1
             after = high - low if high == limit else -1
+        check_span("transformer_xl", low, high)
         u, v, projection = (self.array(name) for name in self._names)
         sinusoids = self.sinusoids(low, high).to(projection)
         if self.style == "xlnet":
