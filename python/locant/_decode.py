@@ -147,11 +147,11 @@ class KVCache:
             raise
 
     def whole_pages(self, name: str, per_key: Tensor) -> Tensor:
-        """Numbers [.., capacity] with zeros up to the end of the last page, as the kernel has them."""
+        """Numbers [.., capacity] with zeros to the end of the last page, as the kernel has them."""
         if per_key.shape[-1] != self.capacity:
             raise ValueError(
-                f"decode: {name} must have a number for each of the cache's {self.capacity} places, "
-                f"got {per_key.shape[-1]}"
+                f"decode: {name} must have a number for each of the cache's {self.capacity} "
+                f"places, got {per_key.shape[-1]}"
             )
         more = -self.capacity % (self.page_size or 1)
         return torch.nn.functional.pad(per_key, (0, more)) if more else per_key
@@ -159,9 +159,7 @@ class KVCache:
     def _check_counts(self, tokens: int, counts: Tensor | None) -> None:
         batch = len(self.lengths)
         if counts is not None and counts.shape != (batch,):
-            raise ValueError(
-                f"KVCache.append: counts must be [{batch}], got {list(counts.shape)}"
-            )
+            raise ValueError(f"KVCache.append: counts must be [{batch}], got {list(counts.shape)}")
         added = [tokens] * batch if counts is None else counts.tolist()
         for b, (held, count) in enumerate(zip(self.lengths.tolist(), added, strict=True)):
             if not 0 <= count <= tokens:

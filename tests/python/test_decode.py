@@ -152,7 +152,8 @@ def test_positions_where_nothing_is_held_are_not_read(paged: bool, made: bool) -
     out = decode(q[:, :, :1], cache, positions=(last, at))
     for b, n in enumerate(lengths):
         options: dict[str, Any] = {"positions": (last[b], at[b, :n]), "causal": True}
-        want = attention(*(x[b : b + 1, :, :m] for x, m in ((q, 1), (k, n), (v, n))), scheme, **options)
+        inputs = [x[b : b + 1, :, :m] for x, m in ((q, 1), (k, n), (v, n))]
+        want = attention(*inputs, scheme, **options)
         check_alike(f"sequence {b}", out[b : b + 1], want, n)
 
 
@@ -193,7 +194,7 @@ def test_a_refused_append_takes_no_page() -> None:
             cache.append(*tokens, **{name: torch.tensor(n) for name, n in more.items()})
         assert cache._free == free and torch.equal(cache.block_table, table), message
     assert cache.lengths.tolist() == [0, 1]
-    with pytest.raises(TypeError, match="append: counts must be integers, got torch.float32"):
+    with pytest.raises(TypeError, match=r"append: counts must be integers, got torch\.float32"):
         cache.append(k, k, counts=torch.tensor([1.0, 1.0]))
     cache.append(k, k, counts=torch.tensor([6, 6]))
     assert cache.lengths.tolist() == [6, 7] and not cache._free

@@ -288,6 +288,43 @@ def test_transforms() -> None:
     assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("text", cases.IDS)
+@pytest.mark.parametrize("run", [attention, composed_attention])
+def test_func_grad(run: Any, text: str) -> None:
+    """By inputs and parameters, of every scheme."""
+    scheme = cases.make(text, H, D)
+    q, k, v = draw()
+    learned = dict(scheme.named_parameters())
+    if text.startswith(("sinusoidal", "learned")):
+        learned = {}
+
+    def loss(q: Tensor, parameters: dict[str, Tensor]) -> Tensor:
+        call = position.Call(L, L, H, D, D, causal=True)
+        terms = torch.func.functional_call(scheme, parameters, (call,))
+        return run(q, k, v, terms, causal=True).square().sum()
+
+    one, by_name = torch.func.grad(loss, argnums=(0, 1))(q.detach(), dict(learned))
+    (other, *rest) = torch.autograd.grad(loss(q, learned), [q, *learned.values()])
+    for a, b in zip([one, *by_name.values()], [other, *rest], strict=True):
+        check_alike(text, a, b, L, floor=1.0)
+
+
+def test_composed_has_every_transform() -> None:
+    """Also through the bounds of Kerple's parameters."""
+    scheme = cases.make("kerple", H, D).double()
+    q, k, v = (x.detach() for x in draw(dtype=torch.float64))
+
+    def f(a: Tensor) -> Tensor:
+        parameters = {"bias_a": a, "bias_p": scheme.array("bias_p").detach()}
+        call = position.Call(L, L, H, D, D, causal=True)
+        terms = torch.func.functional_call(scheme, parameters, (call,))
+        return composed_attention(q, k, v, terms, causal=True).sum((0, 2, 3))
+
+    a = scheme.array("bias_a").detach()
+    want = torch.autograd.functional.jacobian(f, a)
+    assert torch.allclose(torch.func.jacrev(f)(a), want)
+
+
 def test_activation_checkpointing() -> None:
     module = Attend("shaw(k=4)")
     inputs = draw()

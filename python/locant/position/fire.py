@@ -38,24 +38,22 @@ class Fire(Registered):
 
     def dense(self) -> Callable[[Tensor, Tensor], Tensor]:
         """The network on every pair: positions [B or 1, Q], [.., K] to [B or 1, H, Q, K]."""
+        # Now: what functional_call puts in their place may be gone when the function is called.
+        slope, multiplier = self.array("c"), self.array("L_multiplier")
+        first = self.array("mlp.0.weight"), self.array("mlp.0.bias")
+        second = self.array("mlp.2.weight"), self.array("mlp.2.bias")
 
         def bias(q_positions: Tensor, k_positions: Tensor) -> Tensor:
-            c = self.array("c").double()
+            c = slope.double()
             i = q_positions.double()[:, :, None]
             away = (i - k_positions.double()[:, None, :]).abs()
-            threshold = (self.array("L_multiplier").double() * self.length).abs()
+            threshold = (multiplier.double() * self.length).abs()
             bent = torch.log((c * away).abs() + 1)
             norm = torch.log((c * torch.maximum(i, threshold)).abs() + 1) + 1e-6
             linear = torch.nn.functional.linear
             x = (bent / norm)[..., None]
-            hidden = linear(
-                x, self.array("mlp.0.weight").double(), self.array("mlp.0.bias").double()
-            )
-            out = linear(
-                hidden.relu(),
-                self.array("mlp.2.weight").double(),
-                self.array("mlp.2.bias").double(),
-            )
+            hidden = linear(x, *(array.double() for array in first))
+            out = linear(hidden.relu(), *(array.double() for array in second))
             return out.permute(0, 3, 1, 2)
 
         return bias

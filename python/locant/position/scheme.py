@@ -28,9 +28,7 @@ def low_high(name: str, positions: Tensor) -> tuple[int, int]:
     """The smallest and the largest; ValueError outside of what positions may be."""
     low, high = (int(x) for x in torch.aminmax(positions))
     if low < 0 or high >= _POSITION_END:
-        raise ValueError(
-            f"{name} must be from 0 to 2^31 - 1, got {low if low < 0 else high}"
-        )
+        raise ValueError(f"{name} must be from 0 to 2^31 - 1, got {low if low < 0 else high}")
     return low, high
 
 
