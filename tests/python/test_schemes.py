@@ -204,9 +204,10 @@ def test_embeddings() -> None:
     )
     with pytest.raises(ValueError, match=r"needs length 5, the table has rows for 4"):
         learned.embed(torch.tensor([4]))
-    with pytest.raises(ValueError, match="rows for 4"):
-        learned.embed(torch.tensor([-1]))
     again = position.Learned(4, rows=6, beyond="repeat")
+    for each in (learned, again):
+        with pytest.raises(ValueError, match=r"positions must be 0 or more, got -1"):
+            each.embed(torch.tensor([3, -1]))
     assert torch.equal(again.embed(torch.tensor([9])), again.embed(torch.tensor([5])))
 
 
@@ -227,7 +228,19 @@ def test_embeddings() -> None:
             "causal mask",
         ),
         (lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, position.Kerple(5)), "5 heads"),
-        (lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, position.T5(5)), "terms.number"),
+        (lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, position.T5(5)), "T5 was made for 5 h"),
+        (
+            lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, position.ScalarTable(5)),
+            "ScalarTable was made for 5 heads, the call has 2",
+        ),
+        (lambda: position.T5(0), "^T5: num_heads must be 1 or more, got 0$"),
+        (lambda: position.Alibi(-2), "^Alibi: num_heads must be 1 or more, got -2$"),
+        (lambda: position.T5(4, width=0), "^T5: width must be 1 or more, got 0$"),
+        (lambda: position.Sinusoidal(0), "^Sinusoidal: width must be 1 or more, got 0$"),
+        (lambda: position.make("rope", head_size=0), "^make: head_size must be 1 or more, got 0$"),
+        (lambda: position.make("shaw", value_size=-3), "^make: value_size must be 0 or more"),
+        (lambda: position.make("t5", layer=-1), "^make: layer must be 0 or more, got -1$"),
+        (lambda: position.make("t5", width=0), "^make: width must be 1 or more, got 0$"),
         (
             lambda: attention(
                 *[torch.zeros(1, 2, 9, 4)] * 3, position.Shaw(4, k=3, outside="refuse")
@@ -240,6 +253,52 @@ def test_embeddings() -> None:
 def test_bad_schemes_say_why(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+_FLOATS = torch.arange(3.0)
+_WHOLE = torch.arange(3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: position.T5(2.5), "T5: num_heads must be an int, got 2.5"),
+        (lambda: position.T5("4"), "T5: num_heads must be an int, got '4'"),
+        (lambda: position.T5(True), "T5: num_heads must be an int, got True"),
+        (lambda: position.Mpnet(None), "Mpnet: num_heads must be an int, got None"),
+        (lambda: position.T5(4, width=2.5), "T5: width must be an int, got 2.5"),
+        (lambda: position.Rope(8.0), "Rope: head_size must be an int, got 8.0"),
+        (lambda: position.Registered(None), "Registered: specification must be text .* got None"),
+        (lambda: position.make(None), "make: specification must be text such as .*, got None"),
+        (lambda: position.make("t5", num_heads="4"), "make: num_heads must be an int, got '4'"),
+        (lambda: position.make("t5", layer=1.5), "make: layer must be an int, got 1.5"),
+        (
+            lambda: position.Learned(4).embed(_FLOATS),
+            "Learned.embed: positions must be a tensor of integers, got torch.float32",
+        ),
+        (
+            lambda: position.Sinusoidal(4).embed([0, 1]),
+            "Sinusoidal.embed: positions must be a tensor of integers, got list",
+        ),
+        (
+            lambda: position.T5(2).materialize(_FLOATS, _WHOLE),
+            "materialize: q_positions must be a tensor of integers, got torch.float32",
+        ),
+        (
+            lambda: position.Fire(2).materialize(_WHOLE, _WHOLE == 1),
+            "materialize: k_positions must be a tensor of integers, got torch.bool",
+        ),
+    ],
+)
+def test_wrong_types_are_named(make: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        make()
+
+
+def test_a_table_that_heads_share_serves_any_number_of_heads() -> None:
+    q = torch.randn(1, 4, 3, 4)
+    for scheme in (position.T5(3, heads="shared"), position.T5(1), position.ScalarTable(1)):
+        assert attention(q, q, q, scheme).shape == q.shape
 
 
 # --- public bugs (tests/bugs.md) ------------------------------------------------------------------

@@ -12,7 +12,15 @@ from typing import Any
 import torch
 
 from .alibi import Alibi
-from .built_in import BuiltIn, InvalidScheme, Registered, scheme_info, scheme_names
+from .built_in import (
+    BuiltIn,
+    InvalidScheme,
+    Registered,
+    check_size,
+    check_text,
+    scheme_info,
+    scheme_names,
+)
 from .deberta import Deberta
 from .fire import Fire
 from .kerple import Kerple
@@ -132,16 +140,25 @@ def make(
     the model's; layer is the number of this layer, where a scheme depends on it. Unknown names and
     options are a ValueError that says what exists.
     """
+    check_text("make", specification)
+    for size, number in (("num_heads", num_heads), ("head_size", head_size)):
+        check_size("make", size, number)
+    if width is None:
+        width = num_heads * head_size
+    check_size("make", "width", width)
+    if value_size is not None:
+        check_size("make", "value_size", value_size, 0)
+    check_size("make", "layer", layer, 0)
     sizes: dict[str, Any] = {
         "num_heads": num_heads,
         "head_size": head_size,
-        "width": width or num_heads * head_size,
+        "width": width,
         "value_size": value_size,
         "layer": layer,
         "device": device,
         "dtype": dtype,
     }
-    name = scheme_info(specification, [num_heads, head_size, sizes["width"] or 1, 0])["name"]
+    name = scheme_info(specification, [num_heads, head_size, width, 0])["name"]
     if name not in _CLASSES:
         return Registered(specification, **sizes)
     made = _CLASSES[name]

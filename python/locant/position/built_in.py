@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .. import _library  # noqa: F401
-from .scheme import Call, Scheme
+from .scheme import Call, Scheme, check_whole
 from .terms import SchemeTerm, Terms
 
 
@@ -50,6 +51,23 @@ def specification_of(name: str, options: dict[str, Any]) -> str:
     return f"{name}({','.join(given)})" if given else name
 
 
+def check_size(operation: str, name: str, value: Any, least: int = 1) -> None:
+    """TypeError unless a size is a whole number, ValueError when it is below `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{operation}: {name} must be an int, got {value!r}")
+    if value < least:
+        raise InvalidScheme(f"{operation}: {name} must be {least} or more, got {value}")
+
+
+def check_text(operation: str, specification: Any) -> None:
+    """TypeError unless a specification is text."""
+    if not isinstance(specification, str):
+        raise TypeError(
+            f"{operation}: specification must be text such as 't5(buckets=32)', got "
+            f"{specification!r}"
+        )
+
+
 class BuiltIn(Scheme):
     """A scheme of the C++ registry.
 
@@ -70,10 +88,18 @@ class BuiltIn(Scheme):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        own = type(self).__name__
+        check_text(own, specification)
+        value_size = head_size if value_size is None else value_size
+        sizes = {"num_heads": num_heads, "head_size": head_size, "width": width}
+        for size, number in sizes.items():
+            check_size(own, size, number)
+        check_size(own, "value_size", value_size, 0)
+        check_size(own, "layer", layer, 0)
         self.num_heads = num_heads
         self.head_size = head_size
         self.width = width
-        self.value_size = head_size if value_size is None else value_size
+        self.value_size = value_size
         self.layer = layer
         self.kept: tuple[int, Tensor] | None = None  # a length and what was made for it
         info = scheme_info(specification, self.sizes())
@@ -187,6 +213,7 @@ class Registered(BuiltIn):
 
 def embed(scheme: BuiltIn, positions: Tensor) -> Tensor:
     """Rows [..., width] float64 that the registry's scheme adds to embeddings; no gradients."""
+    check_whole(f"{type(scheme).__name__}.embed", "positions", positions)
     flat = positions.reshape(-1).to("cpu", torch.int64)
     parameters = [
         scheme.array(spec["name"]).detach().to("cpu", torch.float64).contiguous()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .built_in import BuiltIn, InvalidScheme, specification_of
-from .scheme import Call
+from .scheme import Call, check_whole
 from .terms import Terms
 
 
@@ -43,18 +43,21 @@ class Learned(BuiltIn):
     def embed(self, positions: Tensor) -> Tensor:
         """Rows [..., width] at int64 positions [...].
 
-        A position outside the table is a ValueError naming both lengths (beyond="error").
+        A position past the table is a ValueError naming both lengths (beyond="error"), a negative
+        one a ValueError always.
         """
+        check_whole("Learned.embed", "positions", positions)
         end = self.rows - self.first_row
+        if not torch.compiler.is_compiling() and positions.numel():
+            low, high = (int(x) for x in torch.aminmax(positions))
+            if low < 0:
+                raise InvalidScheme(f"[learned] positions must be 0 or more, got {low}")
+            if high >= end and self.beyond != "repeat":
+                raise InvalidScheme(
+                    f"[learned] position {high} needs length {high + 1}, the table has rows for "
+                    f"{end}; longer texts need another scheme, or beyond='repeat'"
+                )
         if self.beyond == "repeat":
             positions = positions.clamp(max=end - 1)
-        elif not torch.compiler.is_compiling() and positions.numel():
-            low, high = (int(x) for x in torch.aminmax(positions))
-            if low < 0 or high >= end:
-                raise InvalidScheme(
-                    f"[learned] position {high if high >= end else low} needs length "
-                    f"{max(high + 1, 0)}, the table has rows for {end}; longer texts need another "
-                    "scheme, or beyond='repeat'"
-                )
         weight = self.array("position_embeddings.weight")
         return torch.nn.functional.embedding(positions + self.first_row, weight)

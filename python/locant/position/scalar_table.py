@@ -38,6 +38,7 @@ class ScalarTable(BuiltIn):
 
     def terms(self, call: Call) -> Terms:
         """One number for each clipped distance and head."""
-        del call
         table = self.array("relative_position_bias_table").t()
+        if table.shape[0] != 1:
+            self.check_heads(call)
         return Terms(number=NumberPerDistance(table, self._map))

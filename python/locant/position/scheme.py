@@ -199,6 +199,8 @@ class Scheme(nn.Module):
         is [B, H, Q, K]. causal only tells the scheme; nothing is masked. Rotations change q and k
         and have no addition: ValueError.
         """
+        check_whole("materialize", "q_positions", q_positions)
+        check_whole("materialize", "k_positions", k_positions)
         if q_positions.dim() != 1 or k_positions.dim() != 1:
             raise ValueError(
                 f"materialize: positions must have one dimension, got {q_positions.dim()} and "
@@ -243,6 +245,20 @@ class Scheme(nn.Module):
                 raise ValueError(f"materialize: {type(self).__name__} multiplies k; give k=")
             total = total + (k @ terms.content_bias[:, :, None].to(k)).transpose(2, 3) * factor
         return total
+
+
+def check_whole(operation: str, name: str, tensor: Any) -> None:
+    """TypeError unless `tensor` is one of integers."""
+    if not isinstance(tensor, Tensor):
+        got = type(tensor).__name__
+    elif tensor.dtype in _WHOLE:
+        return
+    else:
+        got = str(tensor.dtype)
+    raise TypeError(f"{operation}: {name} must be a tensor of integers, got {got}")
+
+
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def number_of(number: Any, distance: Tensor) -> Tensor:

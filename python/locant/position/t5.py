@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .built_in import BuiltIn, InvalidScheme, specification_of
+from .built_in import BuiltIn, InvalidScheme, check_size, specification_of
 from .scheme import Call
 from .terms import NumberPerDistance, Terms
 
@@ -38,6 +38,7 @@ class T5(BuiltIn):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        check_size(type(self).__name__, "num_heads", num_heads)
         options = {
             "buckets": buckets,
             "max_distance": max_distance,
@@ -48,7 +49,7 @@ class T5(BuiltIn):
         super().__init__(
             specification_of(self._name, options),
             num_heads=num_heads,
-            width=width or 64 * num_heads,
+            width=64 * num_heads if width is None else width,
             device=device,
             dtype=dtype,
         )
@@ -70,4 +71,6 @@ class T5(BuiltIn):
         """One number for each bucket and head."""
         module: Any = self.relative_attention_bias
         table = module.weight.t()
+        if table.shape[0] != 1:
+            self.check_heads(call)
         return Terms(number=NumberPerDistance(table, self.bucket_map(call.causal)))
