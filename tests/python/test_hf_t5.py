@@ -101,6 +101,14 @@ def test_rows_that_see_no_key_in_pieces() -> None:
     hf_models.check_values("steps", got, want, hf_models.sums(model, 3 * 23))
 
 
+def test_rows_that_see_no_key_compiled() -> None:
+    model = make("t5")
+    want = blind("both")(copy.deepcopy(model).double()).detach()
+    run = blind("both")
+    got = run(torch.compile(accelerated(model), backend="aot_eager")).detach()
+    hf_models.check_values("output", got, want, hf_models.sums(model, 3 * 23))
+
+
 @pytest.mark.parametrize("least", [torch.finfo(torch.float32).min, -torch.inf])
 def test_rows_that_see_no_key_by_a_mask_of_numbers(least: float) -> None:
     model = make("t5 encoder")
