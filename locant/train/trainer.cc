@@ -38,6 +38,13 @@ void TrainOptions::check() const {
   check.done();
 }
 
+void TrainOptions::check_step(int64_t length) const {
+  constexpr int64_t kMost = int64_t{1} << 22;
+  if (batch <= kMost / length) return;
+  fail("train", "batch ", batch, " x length ", length, " is ", batch * length, " tokens a step; expected at most ", kMost,
+       " (2^22), as a training can only be stopped between steps");
+}
+
 double learning_rate_at(const TrainOptions& options, int64_t step) {
   const int64_t warmup = options.warmup();
   if (step < warmup) {
@@ -107,6 +114,7 @@ struct Trainer::State {
 
 Trainer::Trainer(Model& model, const TrainOptions& options, Executor& executor) {
   options.check();
+  options.check_step(model.config().length);
   state_ = std::make_unique<State>(model, options, executor);
 }
 Trainer::~Trainer() = default;

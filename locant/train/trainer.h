@@ -29,6 +29,8 @@ struct TrainOptions {
   int64_t warmup() const;
   // Throws std::invalid_argument with all that is wrong.
   void check() const;
+  // A step is not stopped in its middle, so its tokens have a limit. Throws std::invalid_argument.
+  void check_step(int64_t length) const;
 };
 
 // Learning rate of step 0, 1, ... of the schedule (without the multiplier).

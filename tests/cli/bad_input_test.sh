@@ -104,6 +104,8 @@ for command in "eval $work/model --corpus $text" "sample $work/model --prompt in
   expect 2 'trained with alibi.*expected other options of alibi' $command --scheme nope
 done
 expect 2 'alibi has no scalings' train --from "$work/model" --length 32 --scaling pi --corpus "$text" --out "$work/m"
+expect 2 'batch 100000 x length 1024 is 102400000 tokens a step; expected at most 4194304 .*between steps' \
+  train alibi --corpus "$text" --length 1024 --batch 100000 --steps 1 --out "$work/m"
 expect 2 'missing_model' eval "$work/missing_model" --corpus "$text"
 
 # Places that cannot be written.
