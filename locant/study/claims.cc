@@ -158,6 +158,10 @@ ClaimResult judge(const Claim& claim, const std::vector<Seed>& seeds, int64_t st
     result.evidence = fmt::format("needs {} training steps, this run has {}", kLeastSteps, steps);
     return result;
   }
+  if (seeds.empty()) {
+    result.evidence = "every run diverged";
+    return result;
+  }
   std::vector<std::vector<double>> values;  // [complete seeds][quantities]
   std::set<std::string> missing;
   for (const Seed& seed : seeds) {

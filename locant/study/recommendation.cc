@@ -306,11 +306,14 @@ Advice stretching(const Summary& summary) {
 }  // namespace
 
 std::vector<Advice> recommend(const Summary& text, const std::vector<Summary>& all) {
+  const bool some = std::any_of(text.schemes.begin(), text.schemes.end(),
+                                [](const SchemeSummary& scheme) { return !scheme.losses.empty(); });
   const std::string few =
       text.schemes.empty() ? "Needs a language model's runs, which these records do not have."
+      : !some              ? "Every run diverged."
                            : fmt::format("Needs at least {} training steps, this run has {}.", kLeastSteps,
                                          text.settings.steps);
-  const bool enough = text.settings.steps >= kLeastSteps && !text.lengths.empty();
+  const bool enough = text.settings.steps >= kLeastSteps && some;
   const auto needs_steps = [&](const char* use) { return Advice{use, "", {few}}; };
   std::vector<Advice> advice;
   advice.push_back(enough ? long_reading(text) : needs_steps("Short training, long reading"));

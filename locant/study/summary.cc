@@ -9,6 +9,7 @@
 
 #include "locant/base/median.h"
 #include "locant/position/registry.h"
+#include "locant/study/protocol.h"
 #include "locant/study/words.h"
 
 namespace locant::study {
@@ -175,6 +176,11 @@ std::vector<Summary> summarize(const std::vector<Record>& records) {
     for (const Record& record : summary.records) {
       for (const auto& [length, share] : record.exact_match) lengths.insert(length);
     }
+    // Where every run diverged, its rows say so at the lengths it would have been tested at.
+    if (lengths.empty() && summary.is_text()) {
+      for (int64_t length : test_lengths(summary.settings.train_length)) lengths.insert(length);
+    }
+    if (lengths.empty() && summary.task == kFineTuning) lengths.insert(summary.settings.tuned_length);
     // Scalings behind the scheme they belong to.
     std::vector<SchemeSummary> ordered;
     for (const SchemeSummary& s : summary.schemes) {

@@ -207,6 +207,16 @@ TEST(Claims, OfSeveralVariantsTheProtocolsIsJudged) {
   EXPECT_EQ(results[0].evidence.find("judged"), std::string::npos) << results[0].evidence;
 }
 
+TEST(Claims, WhereEveryRunDivergedTheySaySo) {
+  auto run = good_run(0);
+  for (auto& [name, record] : run) record.diverged = true;
+  for (const ClaimResult& result : judged({run})) {
+    EXPECT_EQ(result.verdict, Verdict::kNotTested);
+    if (result.number == 1) EXPECT_EQ(result.evidence, "every run diverged");
+    EXPECT_FALSE(result.evidence.ends_with(": ")) << result.number << ": " << result.evidence;
+  }
+}
+
 TEST(Claims, MissingOrDivergedRunsAreNotTested) {
   auto run = good_run(0);
   run.erase("sinusoidal");

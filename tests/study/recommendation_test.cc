@@ -93,7 +93,12 @@ TEST(Recommendation, WhatIsNotThereIsNotAdvised) {
   Record diverged = record("rope", 0, 0, 0);
   diverged.losses.clear();
   diverged.diverged = true;
-  for (const Advice& a : advised({diverged})) EXPECT_EQ(a.choice, "") << a.use;
+  diverged.settings.steps = 1000;
+  for (const Advice& a : advised({diverged})) {
+    EXPECT_EQ(a.choice, "") << a.use;
+    EXPECT_EQ(text_of(a).find("700"), std::string::npos) << "1000 steps are enough: " << text_of(a);
+  }
+  EXPECT_EQ(text_of(advice_for(advised({diverged}), "long reading")), "Every run diverged. ");
 }
 
 Record answers(const std::string& task, const std::string& name, uint64_t seed, double in_range, double beyond) {

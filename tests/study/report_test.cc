@@ -122,6 +122,16 @@ TEST(Report, MergesMachinesAndSeeds) {
   EXPECT_NE(html.find("+0.020<br><small>-0.107 to +0.147"), std::string::npos) << "alibi at 2 L, two seeds";
 }
 
+TEST(Report, WhereEveryRunDivergedItsRowsSaySo) {
+  std::vector<Record> records = some_records();
+  for (Record& r : records) r.diverged = true, r.losses.clear();
+  EXPECT_EQ(count(table(summarize(records).front()), "diverged"), 3u * 6) << table(summarize(records).front());
+  EXPECT_NE(report_html(records, "a test").find("<td>diverged</td>"), std::string::npos);
+  EXPECT_NE(report_markdown(records, {"a"}).find("| alibi | diverged |"), std::string::npos);
+  for (Record& r : records) r.task = kFineTuning, r.settings.tuned_steps = 70, r.settings.tuned_length = 128;
+  EXPECT_EQ(count(table(summarize(records).front()), "diverged"), 3u);
+}
+
 // Records come from other machines: nothing in them may be run, by a browser or by gnuplot.
 TEST(Report, SpeedIsThatOfMostRuns) {
   std::vector<Record> records;
