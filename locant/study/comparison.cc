@@ -84,9 +84,22 @@ std::optional<Run> fine_tuning_of(const Run& trained) {
     run.label += " fine-tuned under pi";
     run.settings.tuned_length = 2 * length;
     run.settings.tuned_steps = std::max<int64_t>(1, run.settings.steps / 10);
+    run.train_options().check_step(run.settings.tuned_length);
     return run;
   }
   return std::nullopt;
+}
+
+// What fine-tuning has nothing for is said once, not for each seed.
+void say_untuned(const ComparisonOptions& options, const std::vector<Run>& runs, Watcher& watcher) {
+  if (!wants(options, kFineTuning)) return;
+  std::vector<std::string> labels;
+  for (const Run& run : runs) {
+    if (run.task == kLanguageModel && run.seed == runs.front().seed && !fine_tuning_of(run)) labels.push_back(run.label);
+  }
+  if (labels.empty()) return;
+  watcher.note(fmt::format("fine_tuning: left out for {}: no position interpolation to be trained on under",
+                           fmt::join(labels, ", ")));
 }
 
 // A run's records are appended together, the trained one first. A crash within may have kept that one and
@@ -147,6 +160,7 @@ std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus) {
                                           ModelConfig().initial_deviation);
         try {
           run.train_options().check();
+          run.train_options().check_step(run.model_config(corpus).length);
           run.model_config(corpus).check();
         } catch (const std::invalid_argument& refusal) {
           // A scheme for causal attention alone has no encoder: its refusal is the result.
@@ -182,6 +196,7 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
   const std::map<std::string, Record> known = recorded(records_path(options.out), runs, watcher);
   require_settings_of_kept(unfinished_path(options.out), runs);
   watcher.comparison_begins();
+  say_untuned(options, runs, watcher);
 
   ComparisonResult result;
   for (size_t n = 0; n < runs.size(); ++n) {

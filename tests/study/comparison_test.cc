@@ -58,6 +58,11 @@ struct Counting : Watcher {
   bool stop() override { return stop_after >= 0 && steps >= stop_after; }
 };
 
+struct Noting : Counting {
+  std::string notes;
+  void note(const std::string& text) override { notes += text + "\n"; }
+};
+
 // What must not depend on threads, machine or time.
 std::string numbers_of(std::vector<Record> records) {
   std::string text;
@@ -116,9 +121,11 @@ TEST(Comparison, TasksAndFineTuningLeaveRecords) {
   const std::string out = folder("tasks");
   const Corpus corpus = small_corpus();
   SerialExecutor executor;
-  Counting first;
+  Noting first;
   const ComparisonResult result = compare(task_options(out), corpus, executor, first);
   EXPECT_TRUE(result.finished);
+  EXPECT_NE(first.notes.find("fine_tuning: left out for music_transformer: "), std::string::npos) << first.notes;
+  EXPECT_NE(first.notes.find("reverse_encoder music_transformer: left out: "), std::string::npos) << first.notes;
   std::map<std::string, int> counts;
   for (const Record& r : result.records) {
     ++counts[r.task + " " + r.name];
@@ -369,11 +376,6 @@ TEST(Comparison, AStoppedTrainingWaitsForOthersThatAreAskedMeanwhile) {
     EXPECT_FALSE(file.path().filename().string().starts_with("unfinished")) << file.path();
   }
 }
-
-struct Noting : Counting {
-  std::string notes;
-  void note(const std::string& text) override { notes += text + "\n"; }
-};
 
 TEST(Comparison, AKeptTrainingWithNumbersThatAreNotFiniteBeginsAgain) {
   const Corpus corpus = small_corpus();
