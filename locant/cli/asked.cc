@@ -49,6 +49,9 @@ std::vector<std::string> parse_schemes(const std::string& text, const Preset& pr
   if (text.empty()) return preset.schemes;
   if (text == "all") return scheme_names();
   std::vector<std::string> list = split_specifications(text);
+  if (list.size() > 1 && std::count(list.begin(), list.end(), "all")) {
+    fail("compare", "--schemes: all is every scheme and stands alone, got ", text);
+  }
   if (list.empty()) fail("compare", "--schemes is empty; there are: all, or ", join(scheme_names()));
   return list;
 }

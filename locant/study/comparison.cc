@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "locant/base/check.h"
 #include "locant/checkpoint/atomic_file.h"
@@ -139,7 +138,7 @@ Settings settings_of(const ComparisonOptions& options, const Corpus& corpus, con
 
 std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus) {
   std::vector<Run> runs;
-  std::set<std::string> seen;
+  std::map<std::string, std::string> seen;  // how it was named
   if (wants(options, kFineTuning) && !wants(options, kLanguageModel)) {
     fail("compare", "fine_tuning needs language_model among the tasks");
   }
@@ -167,8 +166,11 @@ std::vector<Run> plan(const ComparisonOptions& options, const Corpus& corpus) {
           if (!settings.encoder) throw;
           run.refusal = refusal.what();
         }
-        if (!seen.insert(task + "|" + run.scheme + "|" + std::to_string(seed)).second) {
-          fail("compare", "scheme ", scheme, " with seed ", seed, " is named twice");
+        const auto [first, added] = seen.emplace(task + "|" + run.scheme + "|" + std::to_string(seed), scheme);
+        if (!added) {
+          fail("compare", first->second == scheme ? text_of("scheme ", scheme)
+                                                  : text_of("the same scheme, as ", first->second, " and as ", scheme, ","),
+               " with seed ", seed, " is named twice (", run.scheme, ")");
         }
         runs.push_back(run);
         if (text && wants(options, kFineTuning)) {

@@ -341,6 +341,9 @@ void require_cut(std::string_view line, const std::string& where, simdjson::erro
              "newline); expected a newline before byte ", another + 1);
     }
   }
+  if (line.starts_with("\xEF\xBB\xBF")) {
+    refuse("begins with a byte order mark (EF BB BF), which an editor may have put there; take it off");
+  }
   if (!begins(line)) refuse("expected a record, got something else");
   const JsonExtent extent = json_extent(line);
   if (const size_t bad = first_invalid_utf8(line);

@@ -89,6 +89,12 @@ expect 2 'no command "nothing".*locant --help' nothing
 expect 2 'no command "comparre"; did you mean "compare"' comparre --corpus "$text"
 expect 2 'subcommand'
 
+# Schemes of which one is meant twice, and all beside another.
+expect 2 'the same scheme, as t5\(buckets=16\) and as t5, with seed 0 is named twice \(t5\(' "${compare[@]}" \
+  --schemes 't5(buckets=16),t5(buckets=32),t5'
+expect 2 'scheme alibi with seed 0 is named twice' "${compare[@]}" --schemes alibi,rope,alibi
+expect 2 'all is every scheme and stands alone, got all,alibi' "${compare[@]}" --schemes all,alibi
+
 # One model: heads that do not divide the width, files that are no models, models of another shape.
 expect 2 'heads.*width|width.*heads' train alibi --corpus "$text" --heads 3 --width 32 --steps 1 --out "$work/m"
 [ ! -e "$work/m" ] || fail "a refused training left a file"

@@ -175,6 +175,12 @@ expect 0 '[?!#]' "${words[@]}"
 expect 2 'trained on a task \(copy or' eval "$work"/tasks/models/alibi-*-copy.safetensors --corpus "$text"
 expect 2 'trained on a task \(reverse_encoder\), not on a text' eval "$out"/models/alibi-*-reverse_encoder.safetensors --corpus "$text"
 
+# No claim can be judged: for one reason, or each for its own.
+expect 0 'Claims: none is tested by this run \(needs 700 training steps, this run has 2\)' compare --preset smoke --corpus "$text" \
+  --out "$work/gone" --schemes alibi --steps 2 --no-report
+expect 0 'Claims: none is tested by this run \(each needs schemes or tasks' compare --preset smoke --corpus "$text" \
+  --schemes shaw --steps 700 --tasks language_model --out "$work/one" --no-report
+
 # Variants of a scheme are told apart by the options that are not its defaults; the columns stay one below another.
 expect 0 'after 1 more step ' compare --preset smoke --corpus "$text" --steps 1 --task-steps 1 --length 3 --no-report \
   --schemes 'rope,rope(base=500),nope' --tasks language_model,fine_tuning,copy --out "$work/variants"

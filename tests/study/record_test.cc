@@ -232,6 +232,7 @@ TEST(Record, WrongLinesAreRefused) {
       {good + " " + good, "two records on one line"},
       {good.substr(0, 200) + "\xff", "not UTF-8 from byte"},
       {"[" + good, "got something else"},
+      {"\xEF\xBB\xBF" + good, "begins with a byte order mark"},
       {"{\"name\":", "got something else"},
   };
   for (const auto& kind : kinds) {
