@@ -11,7 +11,7 @@ import torch
 from cases import CASES, IDS, Case
 from tolerance import check_alike, check_close, largest
 
-from locant import attention, composed_attention, position
+from locant import KVCache, attention, composed_attention, position
 
 B, H, D = 2, 3, 6
 
@@ -299,6 +299,23 @@ def test_a_table_that_heads_share_serves_any_number_of_heads() -> None:
     q = torch.randn(1, 4, 3, 4)
     for scheme in (position.T5(3, heads="shared"), position.T5(1), position.ScalarTable(1)):
         assert attention(q, q, q, scheme).shape == q.shape
+
+
+@pytest.mark.parametrize("text", ["rope", "rope(width=4)", "xpos", "sandwich", "sandwich(width=4)"])
+@pytest.mark.parametrize("registered", [False, True])
+def test_the_head_size_is_that_of_the_call(text: str, registered: bool) -> None:
+    made: Any = position.make(text, num_heads=2, head_size=8)
+    if registered:
+        made = position.Registered(text, 2, 8)
+    for size in (16, 4):
+        x = torch.zeros(1, 2, 3, size)
+        with pytest.raises(ValueError, match=f"made for head size 8, the call has {size}"):
+            attention(x, x, x, made)
+        if not registered:
+            with pytest.raises(ValueError, match=f"made for head size 8, the call has {size}"):
+                KVCache(1, 2, 20, size, position=made)
+    x = torch.zeros(1, 2, 3, 8)
+    assert not attention(x, x, x, made).any()
 
 
 # --- public bugs (tests/bugs.md) ------------------------------------------------------------------

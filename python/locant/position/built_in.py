@@ -156,6 +156,14 @@ class BuiltIn(Scheme):
                 f"{call.heads}"
             )
 
+    def check_head_size(self, call: Call) -> None:
+        """Raises ValueError when the call has another head size than the scheme was made for."""
+        if call.head_size not in (self.head_size, 1):
+            raise InvalidScheme(
+                f"{type(self).__name__} was made for head size {self.head_size}, the call has "
+                f"{call.head_size}"
+            )
+
     # --- the registry's own answers ---------------------------------------------------------------
 
     def call_numbers(self, call: Call) -> list[int]:
@@ -200,6 +208,8 @@ class Registered(BuiltIn):
         if self.embeds:
             return Terms()
         self.check_heads(call)
+        if self.head_size > 1:
+            self.check_head_size(call)
         return self.by_registry(self.dense())
 
     def dense(self) -> Callable[[Tensor, Tensor], Tensor] | None:

@@ -86,6 +86,7 @@ class Rope(BuiltIn):
 
     def terms(self, call: Call) -> Terms:
         """A rotation; the frequencies of "dynamic" and "longrope" depend on the call's length."""
+        self.check_head_size(call)
         turn = self._rotation
         if turn is not None and self._by_length:
             if call.is_unread():

@@ -34,6 +34,7 @@ class Sandwich(BuiltIn):
     def terms(self, call: Call) -> Terms:
         """A table with one number for each distance that the call can reach."""
         self.check_heads(call)
+        self.check_head_size(call)
         if call.is_unread():
             return self.by_registry()
         first, last, _ = call.span()

@@ -38,6 +38,7 @@ class Xpos(BuiltIn):
 
     def terms(self, call: Call) -> Terms:
         """A rotation with growth rates."""
+        self.check_head_size(call)
         if call.is_unread():
             return self.by_registry()
         return Terms(rotation=rotation_of_length(self, call, self._numbers))
