@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -133,16 +134,11 @@ def _arguments(
     cu_seqlens_k: Tensor | None,
 ) -> tuple[tuple[Any, ...], torch.dtype, Any]:
     """The operators' arguments, the type of the result, and a scheme's dense form."""
-    if not isinstance(q, Tensor):
+    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         _check_types(q, k, v)
-    left = right = -1
-    if window is not None:
-        if isinstance(window, int):
-            if window < 1:
-                raise ValueError(f"attention: window must be 1 or more keys, got {window}")
-            causal, left, right = True, window - 1, 0
-        else:
-            left, right = window
+    causal, left, right = _limits("attention", causal, window)
+    for name, number in (("scale", scale), ("softcap", softcap), ("dropout", dropout)):
+        _check_number("attention", name, number)
     device = q.device.type
     known = device == "cpu" or torch.amp.is_autocast_available(device)
     autocast = known and torch.is_autocast_enabled(device)
@@ -156,7 +152,8 @@ def _arguments(
 
     number_per_key = q_positions = k_positions = None
     if key_padding_mask is not None:
-        number_per_key = _number_per_key(key_padding_mask, q)
+        places = k.shape[2] if k.dim() == 4 else -1
+        number_per_key = _number_per_key("attention", key_padding_mask, q, places)
     if positions is not None:
         q_positions, k_positions = _pair(positions)
     if cu_seqlens_q is not None or cu_seqlens_k is not None:
@@ -219,7 +216,10 @@ def _arguments(
 def _pair(positions: Positions) -> tuple[Tensor, Tensor]:
     both = positions if isinstance(positions, (tuple, list)) else (positions, positions)
     if len(both) != 2:
-        raise ValueError(f"attention: positions must be one tensor or a pair, got {len(both)}")
+        raise ValueError(
+            "attention: positions must be one tensor or a pair of tensors, got a "
+            f"{type(both).__name__} of {len(both)}"
+        )
     q_positions, k_positions = (_whole("attention: positions", p) for p in both)
     if q_positions.dim() == 1:
         q_positions = q_positions[None]
@@ -239,17 +239,65 @@ def _whole(name: str, numbers: Any) -> Tensor:
     return numbers.to(torch.int64)
 
 
-def _number_per_key(mask: Tensor, q: Tensor) -> Tensor:
-    """[B or 1, H or 1, K] in the type of the tables."""
+def _limits(operation: str, causal: bool, window: Any) -> tuple[bool, int, int]:
+    """(causal, left, right) of a window: of `causal` keys when it is one number."""
+    if window is None:
+        return causal, -1, -1
+    if isinstance(window, (tuple, list)):
+        if len(window) == 2 and all(_is_whole(limit) for limit in window):
+            return causal, window[0], window[1]
+    elif _is_whole(window):
+        if window < 1:
+            raise ValueError(f"{operation}: window must be 1 or more keys, got {window}")
+        return True, window - 1, 0
+    raise TypeError(
+        f"{operation}: window must be a whole number of keys or a pair (left, right) of them, got "
+        f"{window!r}"
+    )
+
+
+def _is_whole(number: Any) -> bool:
+    if isinstance(number, (int, torch.SymInt)):
+        return not isinstance(number, bool)
+    return isinstance(number, Integral)
+
+
+def _check_number(operation: str, name: str, number: Any) -> None:
+    if number is None or isinstance(number, (float, int, torch.SymFloat, torch.SymInt, Real)):
+        return
+    if not isinstance(number, Tensor) or number.dim():
+        raise TypeError(f"{operation}: {name} must be a number, got {number!r}")
+
+
+def _number_per_key(operation: str, mask: Tensor, q: Tensor, places: int) -> Tensor:
+    """[B or 1, H or 1, places] in the type of the tables."""
+    name = f"{operation}: key_padding_mask"
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(mask).__name__}")
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise TypeError(
+            f"{name} must be bool (True: ignored) or floating (added), got {mask.dtype}"
+        )
+    # Comparing sizes would fix them while a compiler traces; the kernel compares them then.
+    if q.dim() == 4 and places >= 0 and not torch.compiler.is_compiling():
+        batch, heads = q.shape[:2]
+        wanted: list[Any] = [(1, batch), (1, heads), (places,)]
+        if mask.dim() == 2:
+            del wanted[1]
+        shape = list(mask.shape)
+        if len(shape) != len(wanted) or any(
+            n not in sizes for n, sizes in zip(shape, wanted, strict=True)
+        ):
+            raise ValueError(
+                f"{name} must be [{batch}, {places}] or [{batch} or 1, {heads} or 1, {places}], "
+                f"got {shape}"
+            )
+        if mask.device != q.device:
+            raise ValueError(f"{name} must be on the device of q, {q.device}, got {mask.device}")
     dtype = _ops.real(q.dtype)
     if mask.dtype == torch.bool:
         numbers = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
         mask = numbers.masked_fill(mask, float("-inf"))
-    elif not mask.is_floating_point():
-        raise TypeError(
-            f"attention: key_padding_mask must be bool (True: ignored) or floating (added), got "
-            f"{mask.dtype}"
-        )
     mask = mask.to(dtype)
     return mask[:, None] if mask.dim() == 2 else mask
 

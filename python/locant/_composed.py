@@ -38,6 +38,11 @@ def composed(a: Arguments, dense: Dense | None = None) -> tuple[Tensor, Tensor]:
         raise NotImplementedError(
             f"locant: the scheme {a.scheme!r} is served by the fused CPU kernel only"
         )
+    if a.scheme_parameters is not None and a.scheme_parameters.device != a.q.device:
+        raise ValueError(
+            f"attention: position, {a.scheme}, must be on the device of q, {a.q.device}, got "
+            f"{a.scheme_parameters.device}"
+        )
     wide = torch.float64 if a.q.dtype == torch.float64 else torch.float32
     q, k, v = a.q.to(wide), a.k.to(wide), a.v.to(wide)
     device, (batch, heads, queries, _), keys = q.device, q.shape, k.shape[2]

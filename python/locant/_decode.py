@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from . import _ops
-from ._attention import Window, _flatten, _number_per_key, _whole
+from ._attention import Window, _check_number, _flatten, _is_whole, _limits, _number_per_key, _whole
 from .position.scheme import Call, Scheme, check_position
 from .position.terms import Terms
 
@@ -46,15 +46,24 @@ class KVCache:
     ) -> None:
         if dtype not in (torch.float32, torch.bfloat16, torch.float64):
             raise TypeError(f"KVCache: dtype must be float32, bfloat16 or float64, got {dtype}")
-        if min(batch, heads, capacity, head_size) < 1:
-            raise ValueError(
-                "KVCache: batch, heads, capacity and head_size must be 1 or more, got "
-                f"{batch}, {heads}, {capacity}, {head_size}"
-            )
-        if page_size is not None and page_size < 1:
-            raise ValueError(f"KVCache: page_size must be 1 or more, got {page_size}")
+        sizes = {
+            "batch": batch,
+            "heads": heads,
+            "capacity": capacity,
+            "head_size": head_size,
+            "value_size": head_size if value_size is None else value_size,
+            "page_size": 1 if page_size is None else page_size,
+            "pages": 1 if pages is None else pages,
+        }
+        for name, size in sizes.items():
+            if not _is_whole(size):
+                raise TypeError(f"KVCache: {name} must be a whole number, got {size!r}")
+            if size < 1:
+                raise ValueError(f"KVCache: {name} must be 1 or more, got {size}")
+        if pages is not None and page_size is None:
+            raise ValueError(f"KVCache: pages need page_size, got pages {pages} without it")
         check_position("KVCache", position)
-        value_size = value_size or head_size
+        value_size = sizes["value_size"]
         self.capacity, self.page_size = capacity, page_size
         self.position = position
         self.lengths = torch.zeros(batch, dtype=torch.int64)
@@ -242,13 +251,15 @@ def decode(
     key_padding_mask: [B, capacity], as in `attention`. Other arguments as there; no gradients.
     Returns out [B, H, Q, Dv], and with return_lse the log-sum-exp. Made for up to about 16 queries.
     """
-    left = right = -1
-    if isinstance(window, int):
-        if window < 1:
-            raise ValueError(f"decode: window must be 1 or more keys, got {window}")
-        causal, left, right = True, window - 1, 0
-    elif window is not None:
-        left, right = window
+    for name, given, kind, article in (
+        ("q", q, Tensor, "a tensor"),
+        ("cache", cache, KVCache, "a KVCache"),
+    ):
+        if not isinstance(given, kind):
+            raise TypeError(f"decode: {name} must be {article}, got {type(given).__name__}")
+    causal, left, right = _limits("decode", causal, window)
+    _check_number("decode", "scale", scale)
+    _check_number("decode", "softcap", softcap)
     if q.dim() != 4:
         raise ValueError(
             f"decode: q must be [batch, heads, length, size], got {q.dim()} dimensions"
@@ -261,6 +272,11 @@ def decode(
     q_positions = k_positions = None
     if positions is not None:
         pair = positions if isinstance(positions, (tuple, list)) else (positions, None)
+        if len(pair) != 2:
+            raise ValueError(
+                "decode: positions must be one tensor or a pair of tensors, got a "
+                f"{type(pair).__name__} of {len(pair)}"
+            )
         q_positions = _whole("decode: positions", pair[0])
         q_positions = q_positions[None] if q_positions.dim() == 1 else q_positions
         if pair[1] is not None:
@@ -294,7 +310,8 @@ def decode(
     factor = (head_size**-0.5 if scale is None else scale) * terms.scale_factor
     mask = None
     if key_padding_mask is not None:
-        mask = cache.whole_pages("key_padding_mask", _number_per_key(key_padding_mask, q))
+        mask = _number_per_key("decode", key_padding_mask, q, cache.capacity)
+        mask = cache.whole_pages("key_padding_mask", mask)
     scheme, width, layer = "", 1, 0
     if terms.scheme is not None:
         scheme, _, width, layer, _ = terms.scheme

@@ -74,12 +74,16 @@ def _empty_like_heads(like: Tensor, size: tuple[Any, ...]) -> Tensor:
     return like.new_empty(size)
 
 
+_OF_POSITION = Arguments._fields[8:21]
+
+
 def _forward_fake(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     # One meta tensor among others brings a real call here, where nothing is computed.
     for name, value in zip(Arguments._fields, (q, k, v, *rest), strict=True):
         if isinstance(value, Tensor) and q.is_cpu and not value.is_cpu:
+            of = "position's " if name in _OF_POSITION else ""
             raise ValueError(
-                f"attention: {name} must be on the device of q, {q.device}, got {value.device}"
+                f"attention: {of}{name} must be on the device of q, {q.device}, got {value.device}"
             )
     batch, heads, length, _ = q.shape
     out = _empty_like_heads(q, (batch, heads, length, v.shape[3]))

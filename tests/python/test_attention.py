@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
+from functools import partial
 from typing import Any
 
 import cases
@@ -300,8 +302,65 @@ Q = torch.zeros(1, 2, 3, 4)
         (ValueError, "scale must be finite", lambda: attention(Q, Q, Q, scale=float("nan"))),
         (
             ValueError,
-            "number_per_key must be",
+            r"key_padding_mask must be \[1, 3\] or \[1 or 1, 2 or 1, 3\], got \[1, 4\]",
             lambda: attention(Q, Q, Q, key_padding_mask=torch.zeros(1, 4, dtype=torch.bool)),
+        ),
+        (
+            ValueError,
+            r"key_padding_mask must be .*, got \[3\]",
+            lambda: attention(Q, Q, Q, key_padding_mask=torch.zeros(3)),
+        ),
+        (
+            ValueError,
+            r"key_padding_mask must be .*, got \[1, 1, 1, 3\]",
+            lambda: attention(Q, Q, Q, key_padding_mask=torch.zeros(1, 1, 1, 3)),
+        ),
+        (
+            TypeError,
+            "key_padding_mask must be a tensor, got list",
+            lambda: attention(Q, Q, Q, key_padding_mask=[1] * 3),
+        ),
+        (
+            TypeError,
+            "k must be a tensor, got NoneType",
+            lambda: attention(Q, None, Q, position.T5(2)),
+        ),
+        (TypeError, "v must be a tensor, got ndarray", lambda: attention(Q, Q, Q.numpy())),
+        *(
+            (
+                TypeError,
+                f"window must be a whole number .* got {re.escape(repr(w))}$",
+                partial(attention, Q, Q, Q, window=w),
+            )
+            for w in (1.5, (1,), (1, 2, 3), "a", torch.tensor(3), (1.5, 2), True, (True, 2))
+        ),
+        *(
+            (
+                TypeError,
+                f"{name} must be a number, got 'x'",
+                partial(attention, Q, Q, Q, **{name: "x"}),
+            )
+            for name in ("softcap", "scale", "dropout")
+        ),
+        (
+            TypeError,
+            "positions must be a tensor of integers, got NoneType",
+            lambda: attention(Q, Q, Q, positions=(torch.arange(3), None)),
+        ),
+        (
+            TypeError,
+            "positions must be a tensor of integers, got ndarray",
+            lambda: attention(Q, Q, Q, positions=torch.arange(3).numpy()),
+        ),
+        (
+            ValueError,
+            "positions must be one tensor or a pair of tensors, got a list of 3",
+            lambda: attention(Q, Q, Q, positions=[0, 1, 2]),
+        ),
+        (
+            TypeError,
+            "cu_seqlens_q must be a tensor of integers, got list",
+            lambda: attention(Q, Q, Q, cu_seqlens_q=[0, 3], cu_seqlens_k=torch.tensor([0, 3])),
         ),
         (
             TypeError,
@@ -392,9 +451,11 @@ def test_meta_among_others_is_refused() -> None:
             attention(q, k, v)
     with pytest.raises(ValueError, match="k must be on the device of q, meta, got cpu"):
         attention(other, q, q)
-    with pytest.raises(ValueError, match="on the device of q, cpu, got meta"):
+    with pytest.raises(ValueError, match=r"position's number .* on the device of q, cpu, got meta"):
         attention(q, q, q, cases.make("t5", 2, 4).to("meta"))
-    with pytest.raises(ValueError, match="on the device of q, cpu, got meta"):
+    with pytest.raises(ValueError, match=r"position, fire, .* the device of q, meta, got cpu"):
+        attention(other, other, other, position.Fire(2))
+    with pytest.raises(ValueError, match=r"key_padding_mask .* on the device of q, cpu, got meta"):
         attention(q, q, q, key_padding_mask=torch.zeros(1, 8, dtype=torch.bool, device="meta"))
     attention(q, q, q)  # filterwarnings would raise
 

@@ -128,7 +128,7 @@ def test_the_capacity_need_not_be_whole_pages() -> None:
             ("key_padding_mask", torch.zeros(B, 24, dtype=torch.bool)),
             ("positions", (at[:2], torch.arange(24))),
         ):
-            with pytest.raises(ValueError, match=f"{name}.* the cache's 20 places, got 24"):
+            with pytest.raises(ValueError, match=rf"{name}.*20.*got .*24"):
                 decode(q[:, :, :2], cache, **{name: wrong})
     assert torch.equal(*found)
     check_alike("out", found[1], attention(q[:, :, :2], k, v, scheme, causal=True, **options), 20)
@@ -219,6 +219,62 @@ def test_bad_calls_say_why() -> None:
         KVCache(1, 0, 4, 4)
     with pytest.raises(TypeError, match=r"KVCache: position must be a module .* text 'rope'"):
         KVCache(1, 1, 4, 4, position="rope")  # type: ignore[arg-type]
+
+
+X = torch.zeros(1, 1, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (TypeError, "decode: q must be a tensor, got NoneType", lambda c: decode(None, c)),
+        (TypeError, "decode: cache must be a KVCache, got NoneType", lambda c: decode(X, None)),
+        (ValueError, "decode: positions .* a tuple of 1", lambda c: decode(X, c, positions=(X,))),
+        (
+            TypeError,
+            "decode: positions .* integers, got list",
+            lambda c: decode(X, c, positions=([1], None)),
+        ),
+        (TypeError, r"decode: window must be .* got 1\.5", lambda c: decode(X, c, window=1.5)),
+        (TypeError, r"decode: window must be .* got \(1,\)", lambda c: decode(X, c, window=(1,))),
+        (TypeError, "decode: scale must be a number, got 'x'", lambda c: decode(X, c, scale="x")),
+        (TypeError, "decode: softcap must be a number", lambda c: decode(X, c, softcap=[1])),
+        (
+            ValueError,
+            r"decode: key_padding_mask must be \[1, 4\] or \[1 or 1, 1 or 1, 4\], got \[4\]",
+            lambda c: decode(X, c, key_padding_mask=torch.zeros(4)),
+        ),
+        (
+            TypeError,
+            "decode: key_padding_mask must be a tensor, got list",
+            lambda c: decode(X, c, key_padding_mask=[1]),
+        ),
+        (
+            ValueError,
+            "pages must be 1 or more, got -1",
+            lambda c: KVCache(1, 1, 4, 4, page_size=2, pages=-1),
+        ),
+        (
+            ValueError,
+            "pages must be 1 or more, got 0",
+            lambda c: KVCache(1, 1, 4, 4, page_size=2, pages=0),
+        ),
+        (ValueError, "pages need page_size, got pages 3", lambda c: KVCache(1, 1, 4, 4, pages=3)),
+        (ValueError, "value_size must be 1 or more, got -3", lambda c: KVCache(1, 1, 4, 4, -3)),
+        (ValueError, "value_size must be 1 or more, got 0", lambda c: KVCache(1, 1, 4, 4, 0)),
+        (
+            TypeError,
+            r"capacity must be a whole number, got 20\.5",
+            lambda c: KVCache(1, 1, 20.5, 4),
+        ),
+        (ValueError, "heads must be 1 or more, got 0", lambda c: KVCache(1, 0, 4, 4)),
+    ],
+)
+def test_bad_arguments_are_named(error: type[Exception], message: str, call: Any) -> None:
+    cache = KVCache(1, 1, 4, 4)
+    cache.append(X, X)
+    with pytest.raises(error, match=message):
+        call(cache)
 
 
 @pytest.mark.parametrize("page_size", [None, 2])
