@@ -30,7 +30,7 @@ STABLE_TORCH_LIBRARY(locant, library) {
       "scheme_embed(str specification, int[] sizes, Tensor positions, Tensor[] parameters) "
       "-> Tensor");
   library.def(
-      "scheme_rotation(str specification, int head_size, int layer, int length, int numbers) "
+      "scheme_rotation(str specification, int head_size, int layer, SymInt length, int numbers) "
       "-> Tensor");
   library.def("instruction_set() -> str");
 }

@@ -265,8 +265,12 @@ def test_compiled_by_inductor(text: str) -> None:
         check_alike(text, a, b, 4 * L, floor=1.0)
 
 
-@pytest.mark.parametrize("text", ["t5", "transformer_xl"])
+@pytest.mark.parametrize(
+    "text",
+    ["t5", "transformer_xl", "kerple", "xpos", "rope(scaling=dynamic,factor=2,original=8)"],
+)
 def test_exported(text: str) -> None:
+    """With a length that is not known."""
     module = Attend(text)
     length = torch.export.Dim("length", min=2, max=64)
     program = torch.export.export(
