@@ -41,12 +41,20 @@ const std::vector<std::string> kDefaultCases{
 // Multiply-adds of the oracle that take about a minute.
 constexpr double kMuchOracle = 2e10;
 
+// "cases.txt" or "folder/cases", which no case looks like.
+bool names_file(const std::string& text) {
+  if (std::filesystem::is_regular_file(text)) return true;
+  if (text.find_first_of(" =(") != std::string::npos) return false;
+  const std::string extension = std::filesystem::path(text).extension();
+  return text.find('/') != std::string::npos || extension.find_first_not_of(".0123456789") != std::string::npos;
+}
+
 std::vector<Wish> wishes_of(const std::vector<std::string>& arguments) {
   std::vector<Wish> wishes;
   for (const std::string& text : arguments.empty() ? kDefaultCases : arguments) {
     if (!text.empty() && text[0] == '@') {
       for (Wish& wish : measure::read_wishes(text.substr(1))) wishes.push_back(std::move(wish));
-    } else if (std::filesystem::is_regular_file(text)) {
+    } else if (names_file(text)) {
       for (Wish& wish : measure::read_wishes(text)) wishes.push_back(std::move(wish));
     } else {
       wishes.push_back(measure::parse_wish(text));
@@ -71,6 +79,8 @@ bool with_memory(const Case& c, double bytes, const Work& work) {
       have = "the system gave less";
     } catch (const std::length_error&) {
       have = "the system gave less";
+    } catch (const std::invalid_argument& error) {
+      fail("bench", "case \"", c.text(), "\": ", error.what());
     }
   }
   say("locant: case \"{}\" needs at least {}, {}: left out\n", c.text(), bytes_text(bytes), have);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <vector>
 
 #include "locant/base/check.h"
@@ -68,6 +69,7 @@ class Parser {
     if (case_.decode && case_.q > case_.k) wrong("decode needs a cache of at least its own queries, k", case_.k);
     if (case_.pages && !case_.decode) wrong("pages= is of a cache, so of decode only");
     if (case_.h % case_.g != 0) wrong("g", case_.g, " key heads do not divide h", case_.h);
+    ask_scheme();
     return case_;
   }
 
@@ -88,6 +90,24 @@ class Parser {
     once("a scheme");
     case_.scheme = specification(*make_scheme(word));
     return true;
+  }
+
+  // What the scheme refuses of the call is known before anything runs.
+  void ask_scheme() const {
+    Call call;
+    call.sizes = {.layers = 1, .heads = case_.h, .head_size = case_.d, .width = case_.h * case_.d,
+                  .value_size = case_.v};
+    call.causal = case_.causal;
+    const int64_t start = std::max<int64_t>(0, case_.k - case_.q);
+    call.first_distance = -(start + case_.q - 1);
+    call.last_distance = case_.causal ? std::min<int64_t>(0, case_.k - 1 - start) : case_.k - 1 - start;
+    if (case_.window) call.first_distance = std::max(call.first_distance, 1 - case_.window);
+    call.length = std::max(case_.k, case_.q);
+    try {
+      make_scheme(case_.scheme)->check(call);
+    } catch (const std::invalid_argument& error) {
+      wrong(error.what());
+    }
   }
 
   bool read_word(const std::string& word) {

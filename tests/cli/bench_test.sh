@@ -77,7 +77,15 @@ printf 'q64\nzzz\n' >"$work/bad.txt"
 expect 2 'bad.txt, line 2.*zzz' bench "$work/bad.txt"
 expect 2 'missing.txt: cannot be read: No such file' bench "@$work/missing.txt"
 expect 2 'rounds' bench --rounds 0 q16
-expect 2 'causal' bench 'q16 d16 music_transformer'
+expect 2 'missing.txt: cannot be read: No such file' bench "$work/missing.txt"
+expect 2 'missing.txt: cannot be read: No such file' bench missing.txt
+# What a scheme refuses names its case, and nothing has run before it.
+refused='h2 q16 d16 music_transformer'
+for option in --check --rounds=1; do
+  expect 2 "case \"$refused\": .music_transformer. needs a causal mask" bench "$option" 'h2 q16 d16 fire' "$refused"
+  [ -z "$("$locant" bench "$option" 'h2 q16 d16 fire' "$refused" 2>/dev/null)" ] || fail "a case ran before one that is refused"
+done
+expect 2 'case "b1 h2 q16 k16 d16 fire hook f32 fwd t1": .*without the word hook' bench --check 'h2 q16 d16 fire hook'
 expect 2 'forward pass' bench 'k100 decode bwd'
 expect 2 'scalar' bench 'q16 isa=none'
 finish
