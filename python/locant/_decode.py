@@ -264,6 +264,10 @@ def decode(
         raise ValueError(
             f"decode: q must be [batch, heads, length, size], got {q.dim()} dimensions"
         )
+    if q.shape[0] != len(cache.lengths):
+        raise ValueError(
+            f"decode: q must have the cache's batch, {len(cache.lengths)}, got {q.shape[0]}"
+        )
     if q.device.type != "cpu":
         raise ValueError(f"decode: q must be on the CPU, as the cache is, got {q.device}")
     if q.dtype != cache.k.dtype:

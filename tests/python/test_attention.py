@@ -453,6 +453,9 @@ def test_meta_among_others_is_refused() -> None:
         attention(other, q, q)
     with pytest.raises(ValueError, match=r"position's number .* on the device of q, cpu, got meta"):
         attention(q, q, q, cases.make("t5", 2, 4).to("meta"))
+    for scheme in (None, position.Kerple(2)):
+        with pytest.raises(ValueError, match=r"positions.* got meta"):
+            attention(q, q, q, scheme, positions=torch.arange(8, device="meta"))
     with pytest.raises(ValueError, match=r"position, fire, .* the device of q, meta, got cpu"):
         attention(other, other, other, position.Fire(2))
     with pytest.raises(ValueError, match=r"key_padding_mask .* on the device of q, cpu, got meta"):

@@ -228,6 +228,7 @@ X = torch.zeros(1, 1, 3, 4)
     ("error", "message", "call"),
     [
         (TypeError, "decode: q must be a tensor, got NoneType", lambda c: decode(None, c)),
+        (ValueError, "q must have the cache's batch, 1, got 2", lambda c: decode(X[[0, 0]], c)),
         (TypeError, "decode: cache must be a KVCache, got NoneType", lambda c: decode(X, None)),
         (ValueError, "decode: positions .* a tuple of 1", lambda c: decode(X, c, positions=(X,))),
         (

@@ -26,6 +26,8 @@ def check_span(name: str, first: int, last: int) -> None:
 
 def low_high(name: str, positions: Tensor) -> tuple[int, int]:
     """The smallest and the largest; ValueError outside of what positions may be."""
+    if positions.is_meta:
+        raise ValueError(f"{name} must hold numbers, got {positions.device}")
     low, high = (int(x) for x in torch.aminmax(positions))
     if low < 0 or high >= _POSITION_END:
         raise ValueError(f"{name} must be from 0 to 2^31 - 1, got {low if low < 0 else high}")
