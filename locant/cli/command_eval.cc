@@ -1,6 +1,7 @@
 // locant eval: a saved model at the lengths and in the three ways of the protocol.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -61,6 +62,16 @@ Corpus corpus_for(const Model& model, const EvalArguments& args) {
   }
 }
 
+// Losses of another text than that of the training are no error, but nobody should take them for the model's own.
+void say_other_text(const Model& model, const Corpus& corpus, const EvalArguments& args) {
+  const std::vector<uint64_t>& texts = model.config().texts;
+  if (texts.empty() || std::count(texts.begin(), texts.end(), corpus.fingerprint)) return;
+  std::vector<std::string> learned;
+  for (const uint64_t text : texts) learned.push_back(fingerprint_text(text));
+  say("locant: [eval] {} (fingerprint {}) is not the text that {} was trained on ({}): these are losses of another text\n",
+      args.corpus, fingerprint_text(corpus.fingerprint), args.model, fmt::join(learned, " and "));
+}
+
 int eval_action(const EvalArguments& args) {
   if (!std::filesystem::exists(args.model)) fail("eval", args.model, ": there is no such file");
   const Model model = load_model(args.model);
@@ -72,6 +83,7 @@ int eval_action(const EvalArguments& args) {
          corpus.vocabulary.size(), "; evaluate on the text it was trained on");
   }
   require_length(corpus, length);
+  say_other_text(model, corpus, args);
   const auto text = args.part == "train" ? corpus.train() : args.part == "validation" ? corpus.validation() : corpus.test();
   const std::string name = parse_specification(model.config().scheme).name;
 

@@ -107,6 +107,7 @@ int train_action(TrainArguments args) {
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
   Corpus corpus;
   Model model = begin_model(args, corpus);
+  model.add_text(corpus.fingerprint);
   const ModelConfig& config = model.config();
   require_length(corpus, config.length, 1);
   Trainer trainer(model, args.train, *executor);

@@ -206,6 +206,7 @@ void count_parameters(const Model& model, Record& record) {
 std::vector<Record> run_language_model(const Run& run, const RunContext& at) {
   Record record = begun_record(run, at);
   Model model(run.model_config(at.corpus));
+  model.add_text(at.corpus.fingerprint);
   count_parameters(model, record);
   const Settings& s = run.settings;
   Lesson lesson = lesson_of_text(at.corpus, s.batch, s.train_length, run.seed);
@@ -253,6 +254,7 @@ std::vector<Record> run_fine_tuning(const Run& run, const RunContext& at) {
   const std::string path = model_path(at.options.out, trained);
   const int64_t length = run.settings.tuned_length;
   Model model = stretched(trained_model(path, run, at), length, run.tuned_scheme);
+  model.add_text(at.corpus.fingerprint);
   count_parameters(model, record);
   TrainOptions options = run.train_options();
   options.steps = run.settings.tuned_steps;

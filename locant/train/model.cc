@@ -1,6 +1,7 @@
 // Configuration, layout and initial numbers of a model.
 #include "locant/train/model.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "locant/base/check.h"
@@ -136,6 +137,11 @@ Model::Model(ModelConfig config)
       fill_initial(spec, config_.seed, name, array(name));
     }
   }
+}
+
+void Model::add_text(uint64_t fingerprint) {
+  std::vector<uint64_t>& texts = config_.texts;
+  if (std::find(texts.begin(), texts.end(), fingerprint) == texts.end()) texts.push_back(fingerprint);
 }
 
 std::span<float> Model::array(std::string_view name) {

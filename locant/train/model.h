@@ -33,6 +33,7 @@ struct ModelConfig {
   uint64_t seed = 0;
   bool encoder = false;  // no causal mask
   double initial_deviation = 0.02;  // of embeddings and weights; residual projections / sqrt(2 layers)
+  std::vector<uint64_t> texts{};    // fingerprints (data/corpus.h) of what it learned, kept with it; empty: not said
 
   int64_t head_size() const { return width / heads; }
   int64_t hidden() const { return feed_forward ? feed_forward : 4 * width; }
@@ -82,6 +83,8 @@ class Model {
   Model& operator=(Model&&) noexcept = default;
 
   const ModelConfig& config() const { return config_; }
+  // Notes that it learns the text of this fingerprint.
+  void add_text(uint64_t fingerprint);
   const Scheme& scheme() const { return *scheme_; }
   const ParameterLayout& layout() const { return layout_; }
   std::span<const ParameterArray> arrays() const { return layout_.arrays(); }

@@ -39,6 +39,27 @@ std::string bytes_of(const std::string& hex, const std::string& path) {
   return bytes;
 }
 
+std::string fingerprints_of(const std::vector<uint64_t>& texts) {
+  std::string text;
+  for (const uint64_t one : texts) text += fmt::format("{}{:016x}", text.empty() ? "" : " ", one);
+  return text;
+}
+
+std::vector<uint64_t> texts_of(const std::string& fingerprints, const std::string& path) {
+  constexpr size_t kDigits = 16;
+  std::vector<uint64_t> texts;
+  for (size_t n = 0; n < fingerprints.size(); n += kDigits + 1) {
+    const std::string one = fingerprints.substr(n, kDigits);
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), value, 16);
+    if (error != std::errc() || end != one.data() + kDigits) {
+      fail("load model", path, ": \"texts\" must be fingerprints of 16 hexadecimal digits, got \"", fingerprints, "\"");
+    }
+    texts.push_back(value);
+  }
+  return texts;
+}
+
 Metadata metadata_of(const Model& model) {
   const ModelConfig& config = model.config();
   Metadata metadata{{"format", kFormat},
@@ -53,6 +74,7 @@ Metadata metadata_of(const Model& model) {
           {"seed", fmt::format("{}", config.seed)},
           {"initial_deviation", fmt::format("{}", config.initial_deviation)}};
   if (config.encoder) metadata["encoder"] = "yes";
+  if (!config.texts.empty()) metadata["texts"] = fingerprints_of(config.texts);
   return metadata;
 }
 
@@ -96,6 +118,8 @@ ModelConfig read_config(const SafetensorsReader& file) {
   config.scheme = entry(metadata, "scheme", path);
   config.seed = number<uint64_t>(metadata, "seed", path);
   config.initial_deviation = number<double>(metadata, "initial_deviation", path);
+  // Models of before have none.
+  if (metadata.count("texts")) config.texts = texts_of(entry(metadata, "texts", path), path);
   config.encoder = metadata.count("encoder") && entry(metadata, "encoder", path) == "yes";
   try {
     config.check();

@@ -37,4 +37,21 @@ stopped alibi --out new
 grep -q '^new: alibi.* stopped after [^;]*$' said && [ ! -e new.stopped ] || fail "stopped, nothing there before: $(cat said)"
 expect 0 'm.st: alibi.* after 1 step' train alibi "${small[@]}" --steps 1 --out m.st
 cmp -s m.st before && fail "a finished training left the old model"
+
+# Losses of another text with the same bytes are said to be that.
+tac text.txt >other.txt
+other='other.txt .fingerprint [0-9a-f]{16}. is not the text that m.st was trained on .[0-9a-f]{16}.'
+expect 0 "$other" eval m.st --corpus other.txt
+expect 0 'loss' train --from m.st --corpus other.txt --steps 1 --batch 2 --out both.st
+expect 0 '' compare --preset smoke --corpus "$text" --schemes rope --steps 2 --tasks language_model,fine_tuning --no-report --out run
+for model in run/models/*; do expect 0 'is not the text' eval "$model" --corpus other.txt; done
+silent() { ! "$locant" eval "$@" 2>&1 | grep 'is not the text' || fail "eval $*: said of the text of its training"; }
+silent m.st --corpus "$text"
+silent both.st --corpus "$text"
+silent both.st --corpus other.txt
+for model in run/models/*; do silent "$model" --corpus "$text"; done
+# A model of before says of no text that it is another one: without the entry, in a header of the same length.
+sed 's/"texts":"[0-9a-f]*"/"other":"                "/' m.st >old.st
+expect 0 'sliding' eval old.st --corpus other.txt
+silent old.st --corpus other.txt
 finish

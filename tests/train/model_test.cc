@@ -162,6 +162,20 @@ TEST(ModelFile, ComesBackTheSame) {
   EXPECT_EQ(folder.files(), 1u) << "nothing temporary is left";
 }
 
+TEST(ModelFile, SaysWhichTextsItLearned) {
+  TemporaryFolder folder;
+  Model model(small("alibi"));
+  save_model(model, folder.path("m"));
+  EXPECT_EQ(SafetensorsReader(folder.path("m")).metadata().count("texts"), 0u) << "as files of before have it";
+  EXPECT_TRUE(load_model(folder.path("m")).config().texts.empty());
+  for (const uint64_t text : {0x2142d8695f8a9b7eull, 7ull, 0x2142d8695f8a9b7eull}) model.add_text(text);
+  save_model(model, folder.path("m"));
+  EXPECT_EQ(SafetensorsReader(folder.path("m")).metadata().at("texts"), "2142d8695f8a9b7e 0000000000000007");
+  const Model back = load_model(folder.path("m"));
+  EXPECT_EQ(back.config().texts, (std::vector<uint64_t>{0x2142d8695f8a9b7e, 7}));
+  EXPECT_EQ(stretched(back, 16, "").config().texts, back.config().texts) << "what goes on remembers them";
+}
+
 TEST(ModelFile, AnotherConfigurationIsRefused) {
   TemporaryFolder folder;
   const Model model(small("alibi"));
@@ -208,6 +222,7 @@ TEST(ModelFile, WrongContentIsRefused) {
       {"type", [](auto&, auto& t) { t[0].type = ElementType::kI32; }, {"F32", "I32"}},
       {"width", [](auto& m, auto&) { m["width"] = "32"; }, {"[11, 32]", "[11, 16]"}},
       {"vast", [](auto& m, auto&) { m["vocabulary"] = "99999999999"; }, {"vocabulary"}},
+      {"texts", [](auto& m, auto&) { m["texts"] = "2142d8695f8a9b7e 21"; }, {"texts", "16 hexadecimal", "7e 21"}},
       {"no number", [](auto& m, auto&) { m["layers"] = "two"; }, {"layers", "two"}},
       {"no entry", [](auto& m, auto&) { m.erase("heads"); }, {"heads"}},
       {"scheme", [](auto& m, auto&) { m["scheme"] = "what"; }, {"what"}},
