@@ -9,7 +9,7 @@ Description Nope::describe() const {
           .where = "nowhere",
           .learns = "nothing",
           .cost = "none",
-          .beyond = "defined; drifts up as a language model",
+          .beyond = "defined; a language model's loss rises, about as much as with unscaled RoPE",
           .users = "some layers of SmolLM3 and Llama-4"};
 }
 
