@@ -21,6 +21,7 @@
 #include "locant/study/report.h"
 #include "locant/study/report_markdown.h"
 #include "locant/study/summary.h"
+#include "locant/study/words.h"
 
 namespace locant::cli {
 namespace {
@@ -115,6 +116,21 @@ void say_copies(const std::vector<study::Record>& records) {
       largest > 0 ? fmt::format(" (losses or shares differ by up to {:.2g})", largest) : "");
 }
 
+// What a table's runs were made with, in words; of a second table of the same task only what differs from the first.
+std::string settings_text(const study::Summary& summary, const std::vector<study::Summary>& all) {
+  const auto first = std::find_if(all.begin(), all.end(), [&](const auto& s) { return s.task == summary.task; });
+  if (&*first != &summary) return "as " + first->settings.id() + " but " + first->settings.difference(summary.settings);
+  const study::Settings& s = summary.settings;
+  std::string name = s.task.empty() ? s.corpus : s.task;
+  // Records come from anywhere: what would steer a terminal is not printed.
+  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::string text = fmt::format("{}, L = {}, {} of {}, {}, width {}, {}", name, s.train_length,
+                                 study::counted(s.steps, "step"), study::counted(s.batch, "sequence"),
+                                 study::counted(s.layers, "layer"), s.width, study::counted(s.heads, "head"));
+  if (s.tuned_steps) text += fmt::format(", then {} at {}", study::counted(s.tuned_steps, "step"), s.tuned_length);
+  return text;
+}
+
 int report_action(const ReportArguments& args) {
   std::vector<study::Record> records;
   std::vector<NamedPath> inputs;
@@ -144,7 +160,7 @@ int report_action(const ReportArguments& args) {
       fmt::print("{}\n", json.str());
       continue;
     }
-    if (summaries.size() > 1) fmt::print("Settings {}: {}\n", summary.settings.id(), summary.settings.text());
+    if (summaries.size() > 1) fmt::print("Settings {}: {}\n", summary.settings.id(), settings_text(summary, summaries));
     fmt::print("{}", study::table(summary));
     if (!summary.is_text()) continue;
     for (const study::ClaimResult& claim : study::judge_claims(judged)) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "locant/study/words.h"
+
 namespace locant::study {
 namespace {
 
@@ -73,8 +75,8 @@ Interval exact_difference(const SchemeSummary& a, const SchemeSummary& b, int64_
 
 std::string interval_text(const Interval& i) {
   if (i.count == 0) return "-";
-  if (i.count == 1) return fmt::format("{:+.3f}", i.mean);
-  return fmt::format("{:+.3f} ({:+.3f} to {:+.3f})", i.mean, i.mean - i.half, i.mean + i.half);
+  if (i.count == 1) return decimals(i.mean, true);
+  return fmt::format("{} ({} to {})", decimals(i.mean, true), decimals(i.mean - i.half, true), decimals(i.mean + i.half, true));
 }
 
 }  // namespace locant::study

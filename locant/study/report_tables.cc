@@ -33,9 +33,9 @@ std::string by_length(const Summary& summary, const std::vector<int64_t>& length
 // The mean above, its interval below it in small; grey where zero lies inside.
 std::string interval_cell(const Interval& i) {
   if (i.count == 0) return "-";
-  if (i.count == 1) return fmt::format("{:+.3f}", i.mean);
-  const std::string text = fmt::format("{:+.3f}<br><small>{:+.3f} to {:+.3f}</small>", i.mean, i.mean - i.half,
-                                       i.mean + i.half);
+  if (i.count == 1) return decimals(i.mean, true);
+  const std::string text = fmt::format("{}<br><small>{} to {}</small>", decimals(i.mean, true),
+                                       decimals(i.mean - i.half, true), decimals(i.mean + i.half, true));
   return i.apart() ? text : fmt::format("<span class=\"unsure\">{}</span>", text);
 }
 

@@ -130,6 +130,26 @@ std::string task_table(const Summary& summary) {
   return text;
 }
 
+// Two rows of the same name need their options to be told apart, and have them then in every table.
+void label_variants(std::vector<Summary>& summaries) {
+  std::set<std::string> several;
+  for (const Summary& summary : summaries) {
+    std::map<std::string, std::string> first;  // scheme of each name
+    for (const SchemeSummary& s : summary.schemes) {
+      if (first.emplace(s.name, s.scheme).first->second != s.scheme) several.insert(s.name);
+    }
+  }
+  for (Summary& summary : summaries) {
+    for (SchemeSummary& s : summary.schemes) {
+      if (!several.count(s.name)) continue;
+      const auto of_it = std::find_if(summary.records.begin(), summary.records.end(), [&](const Record& r) {
+        return r.scheme == s.scheme && r.test_scaling == s.test_scaling;
+      });
+      s.label = label_of(*of_it, true);
+    }
+  }
+}
+
 }  // namespace
 
 std::string table(const Summary& summary) {
@@ -196,19 +216,10 @@ std::vector<Summary> summarize(const std::vector<Record>& records) {
       });
       if (!has_base) ordered.push_back(t);
     }
-    // Two rows of the same name need their options to be told apart.
-    for (SchemeSummary& s : ordered) {
-      const bool alone = std::all_of(ordered.begin(), ordered.end(),
-                                     [&](const auto& t) { return t.name != s.name || t.scheme == s.scheme; });
-      if (alone) continue;
-      const auto of_it = std::find_if(summary.records.begin(), summary.records.end(), [&](const Record& r) {
-        return r.scheme == s.scheme && r.test_scaling == s.test_scaling;
-      });
-      s.label = label_of(*of_it, true);
-    }
     summary.schemes = std::move(ordered);
     summary.lengths.assign(lengths.begin(), lengths.end());
   }
+  label_variants(summaries);
   return summaries;
 }
 
@@ -226,8 +237,8 @@ std::string loss_text(const SchemeSummary& scheme, const std::string& protocol, 
     return scheme.seeds.empty() && scheme.diverged ? "diverged" : "-";
   }
   const Statistic& s = by_length->second.at(length);
-  std::string text = s.count > 1 ? fmt::format("{:.3f} ± {:.3f}", s.mean, s.deviation)
-                                 : fmt::format("{:.3f}", s.mean);
+  std::string text = decimals(s.mean);
+  if (s.count > 1) text += " ± " + decimals(s.deviation);
   if (scheme.repeated.count(length)) text += "*";
   return text;
 }

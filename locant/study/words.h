@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -11,6 +12,13 @@ namespace locant::study {
 // "1 step", "12 steps".
 inline std::string counted(int64_t count, const std::string& one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+// "1.234"; what would fill a line with digits as "1.23e+300". `sign`: "+1.234".
+inline std::string decimals(double x, bool sign = false) {
+  const bool wide = std::isfinite(x) && std::fabs(x) >= 1e6;
+  if (sign) return wide ? fmt::format("{:+.2e}", x) : fmt::format("{:+.3f}", x);
+  return wide ? fmt::format("{:.2e}", x) : fmt::format("{:.3f}", x);
 }
 
 // How many times the training length, to two places: "16", "1.5", "1.33".

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "locant/study/paired.h"
 #include "locant/study/summary.h"
 
 namespace locant::study {
@@ -370,6 +371,33 @@ TEST(Summary, MeansDeviationsAndOrder) {
   EXPECT_EQ(loss_text(t5, kWindows, 64), "2.000 ± 1.000");
   EXPECT_EQ(summaries[0].schemes[2].diverged, 1);
   EXPECT_EQ(summaries[0].schemes[2].losses.at(kWindows).at(64).count, 2);
+}
+
+TEST(Summary, VariantsHaveOneNameInEveryTable) {
+  std::vector<Record> records;
+  for (const char* scheme : {"rope(base=500)", "rope"}) {
+    Record r = example();
+    r.name = "rope";
+    r.scheme = scheme;
+    records.push_back(r);
+  }
+  Record task = records.front();  // of one variant alone
+  task.task = task.settings.task = "recall";
+  records.push_back(task);
+  const auto summaries = summarize(records);
+  ASSERT_EQ(summaries.size(), 2u);
+  EXPECT_EQ(summaries[0].schemes[0].label, "rope(base=500)");
+  EXPECT_EQ(summaries[1].schemes[0].label, "rope(base=500)");
+}
+
+TEST(Summary, NoNumberFillsALine) {
+  Record r = example();
+  r.losses[kWindows] = {{64, 1e300}, {128, -0.0}, {256, 999999}};
+  const SchemeSummary s = summarize({r}).at(0).schemes.at(0);
+  EXPECT_EQ(loss_text(s, kWindows, 64), "1.00e+300");
+  EXPECT_EQ(loss_text(s, kWindows, 256), "999999.000");
+  EXPECT_EQ(interval_text({-1e300, 2e300, 3}), "-1.00e+300 (-3.00e+300 to +1.00e+300)");
+  EXPECT_EQ(interval_text({-0.0, 0, 1}), "-0.000");
 }
 
 TEST(Summary, OtherSettingsAreAnotherComparison) {
