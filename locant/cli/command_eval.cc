@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "locant/base/check.h"
 #include "locant/cli/cli.h"
@@ -56,9 +55,9 @@ Corpus corpus_for(const Model& model, const EvalArguments& args) {
   options.vocabulary = config.bytes;
   try {
     return load_corpus(args.corpus, options);
-  } catch (const std::invalid_argument& error) {
+  } catch (const std::invalid_argument&) {
     if (trained.empty()) throw;
-    fail("eval", trained, "; ", error.what());
+    fail("eval", trained);  // whatever is wrong with the text, no other would do
   }
 }
 
@@ -73,7 +72,7 @@ void say_other_text(const Model& model, const Corpus& corpus, const EvalArgument
 }
 
 int eval_action(const EvalArguments& args) {
-  if (!std::filesystem::exists(args.model)) fail("eval", args.model, ": there is no such file");
+  check_model_path("eval", "model", args.model);
   const Model model = load_model(args.model);
   check_test_scheme("eval", model, args.scheme);
   const Corpus corpus = corpus_for(model, args);
@@ -119,6 +118,8 @@ int eval_action(const EvalArguments& args) {
         study::JsonObject json;
         json.text("model", args.model).text("scheme", args.scheme.empty() ? record.scheme : args.scheme);
         json.text("protocol", protocol).integer("length", test_length).real("loss", loss);
+        const auto& repeated = record.repeated_rows;
+        if (std::count(repeated.begin(), repeated.end(), test_length)) json.raw("repeated_rows", "true");
         fmt::print("{}\n", json.str());
       }
     }
@@ -135,7 +136,7 @@ int eval_action(const EvalArguments& args) {
       fmt::print("\n");
     }
     if (!record.repeated_rows.empty()) {
-      fmt::print("Past {} tokens the last row of the table was repeated.\n", length);
+      fmt::print("Past {} tokens the last row of the table was repeated, whatever its option `beyond` says.\n", length);
     }
   }
   return went_on ? kDone : kStopped;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <span>
 
 #include "locant/base/check.h"
@@ -49,9 +48,15 @@ std::vector<int32_t> tokens_of(const std::string& prompt, const Model& model, co
 }
 
 int sample_action(const SampleArguments& args) {
-  if (!std::filesystem::exists(args.model)) fail("sample", args.model, ": there is no such file");
+  check_model_path("sample", "model", args.model);
   args.sampling.check();
   const Model model = load_model(args.model);
+  if (model.config().encoder) {
+    const std::vector<std::string> learned = tasks_learned(model.config());
+    fail("sample", args.model, " is an encoder", learned.empty() ? "" : fmt::format(" ({})", fmt::join(learned, " or ")),
+         ": it answers at every place at once and writes no text; expected a model that reads from left to right. Its shares of "
+         "right answers are in the records of the comparison that made it (`locant report FOLDER`)");
+  }
   check_test_scheme("sample", model, args.scheme);
   std::vector<int32_t> tokens = tokens_of(args.prompt, model, args.model);
   catch_signals();
@@ -60,6 +65,11 @@ int sample_action(const SampleArguments& args) {
                                            .cached = !args.recompute});
   if (!args.json) fmt::print("{}", args.prompt);
   std::fflush(stdout);
+  // The last byte that is written is not read.
+  const int64_t rows = (args.scheme.empty() ? make_scheme(model.config().scheme) : make_scheme(args.scheme))->table_length();
+  const auto reads_past = [&](size_t written) {
+    return rows >= 0 && static_cast<int64_t>(args.prompt.size() + written) - 1 > rows;
+  };
   Random random(args.seed, stream_of("sample"));
   std::string text;
   for (int64_t n = 0; n < args.length && !stop_requested(); ++n) {
@@ -76,14 +86,17 @@ int sample_action(const SampleArguments& args) {
     std::fputc(byte, stdout);
     std::fflush(stdout);
   }
+  const bool past_rows = reads_past(text.size());
   if (args.json) {
     study::JsonObject json;
     json.text("prompt", args.prompt).text("text", text).raw("seed", std::to_string(args.seed));
     json.raw("stopped", static_cast<int64_t>(text.size()) < args.length ? "true" : "false");
+    if (past_rows) json.raw("repeated_rows", "true");
     fmt::print("{}\n", json.str());
   } else {
     fmt::print("\n");
   }
+  if (past_rows) say("locant: [sample] past {} tokens the table has no rows; its last was repeated\n", rows);
   return stop_requested() ? kStopped : kDone;
 }
 

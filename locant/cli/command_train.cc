@@ -14,6 +14,7 @@
 #include "locant/cli/say.h"
 #include "locant/cli/whole.h"
 #include "locant/data/corpus.h"
+#include "locant/position/registry.h"
 #include "locant/study/comparison.h"
 #include "locant/study/json.h"
 #include "locant/study/training.h"
@@ -37,6 +38,10 @@ std::string scaled_scheme(const Model& model, int64_t length, const std::string&
   if (scaling == "none") return model.config().scheme;
   std::vector<std::string> labels;
   for (const Variant& variant : model.scheme().test_time_variants(2, original)) labels.push_back(variant.label);
+  if (labels.empty() && !make_scheme(std::string(model.scheme().name()))->test_time_variants(2, original).empty()) {
+    fail("train", "--scaling ", scaling, ": the model is scaled already, ", specification(model.scheme()),
+         "; expected the model that was not, or no --scaling (it goes on with its own)");
+  }
   if (std::count(labels.begin(), labels.end(), scaling) == 0) {
     fail("train", "--scaling ", scaling, ": ", model.scheme().name(),
          labels.empty() ? " has no scalings" : " has " + join(labels));

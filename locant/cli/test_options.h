@@ -1,6 +1,7 @@
-// --scheme of `locant eval` and `locant sample`: the model's own scheme with other options.
+// What `locant eval` and `locant sample` are given: a saved model, and --scheme, its own scheme with other options.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "locant/base/check.h"
@@ -13,6 +14,12 @@ namespace locant::cli {
 inline constexpr const char* kTestSchemeHelp =
     "Read with other options of the model's own scheme, as in rope(scaling=linear,factor=4,original=64). Another "
     "scheme is refused: the weights know no other, and what it gives would say nothing of it";
+
+// Throws std::invalid_argument where there is no such file.
+inline void check_model_path(const char* command, const char* option, const std::string& path) {
+  if (path.empty()) fail(command, option, " \"\" is empty; expected a file that `locant train` or `locant compare` saved");
+  if (!std::filesystem::exists(path)) fail(command, path, ": there is no such file");
+}
 
 // Throws std::invalid_argument for another scheme, or options that do not exist.
 inline void check_test_scheme(const char* command, const Model& model, const std::string& text) {

@@ -14,7 +14,7 @@ Description Learned::describe() const {
           .where = "once, before the first layer",
           .learns = "one row for each position",
           .cost = "none in attention",
-          .beyond = "no rows: an error (or the last row again, if asked)",
+          .beyond = "no rows: an error, or the last row again (if asked, and in studies, which mark it)",
           .users = "BERT, GPT-2, RoBERTa, OPT"};
 }
 

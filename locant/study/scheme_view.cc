@@ -103,7 +103,12 @@ Matrix matrix_of(const SchemeView& shown, int64_t head) {
 const char* matrix_meaning(const SchemeView& shown) {
   if (shown.terms.number || shown.terms.hook) return "added to scores";
   if (shown.terms.query_rows || shown.terms.key_rows) return "norm of the row that q or k meets";
-  if (shown.terms.rotation) return "mean over the pairs of the cosine of their relative angle, times xPos's factor (nothing is added to scores)";
+  if (shown.terms.rotation && shown.terms.rotation->log_growth.empty()) {
+    return "mean over the pairs of the cosine of their relative angle (nothing is added to scores)";
+  }
+  if (shown.terms.rotation) {
+    return "mean over the pairs of the cosine of their relative angle, times xPos's factor (nothing is added to scores)";
+  }
   return "nothing is added to scores";
 }
 

@@ -54,4 +54,34 @@ for model in run/models/*; do silent "$model" --corpus "$text"; done
 sed 's/"texts":"[0-9a-f]*"/"other":"                "/' m.st >old.st
 expect 0 'sliding' eval old.st --corpus other.txt
 silent old.st --corpus other.txt
+
+# A table without rows: the last is repeated, and that is said; within the table nothing is.
+expect 0 '' train learned "${small[@]}" --steps 1 --out rows.st
+expect 0 'past 16 tokens the table has no rows; its last was repeated' sample rows.st --prompt 'in the ' --length 11
+expect 0 '"repeated_rows":true' sample rows.st --prompt 'in the ' --length 11 --json
+"$locant" sample rows.st --prompt 'in the ' --length 10 2>&1 | grep 'no rows' && fail "16 tokens were read, none past the table"
+expect 0 'Past 16 tokens the last row of the table was repeated, whatever' eval rows.st --corpus "$text"
+[ "$("$locant" eval rows.st --corpus "$text" --json | grep -c '"repeated_rows":true')" -eq 15 ] || fail "repeated rows are not marked"
+
+# What a model cannot do is said once, with its file and what to do.
+expect 0 '' compare --preset smoke --schemes alibi --tasks recall,reverse_encoder --task-steps 1 --no-report --out tasks
+expect 2 '\[sample\] tasks/models/.* is an encoder \(reverse_encoder\): .*expected a model that reads from left.*locant report' \
+  sample tasks/models/*reverse_encoder* --prompt '>abc.'
+expect 2 'trained on a task \(recall\).*lets it answer$' eval tasks/models/*recall* --corpus "$text"
+for command in "eval --corpus $text" 'sample --prompt in'; do
+  expect 2 'model "" is empty; expected a file that' $command ''
+done
+expect 0 '' train rope "${small[@]}" --steps 1 --out rope.st
+expect 0 '' train --from rope.st --length 32 --scaling pi --corpus "$text" --steps 1 --batch 2 --out scaled.st
+expect 2 'the model is scaled already, rope\(scaling=linear,factor=2\); expected' train --from scaled.st --length 64 --scaling pi \
+  --corpus "$text" --steps 1 --batch 2 --out no.st
+
+# Of two comparisons the second tells what differs from the first.
+expect 0 '' compare --preset smoke --corpus "$text" --schemes rope --steps 3 --tasks language_model --no-report --out longer
+expect 0 'Settings [0-9a-f]{16}: as [0-9a-f]{16} but steps 2, here 3$' report run longer --out both.html
+expect 0 'Settings [0-9a-f]{16}: text.txt, L = [0-9]+, 2 steps of ' report run longer --out both.html
+
+# Factors of xPos are in xPos alone.
+expect 0 "times xPos's factor" show xpos --length 4
+"$locant" show rope --length 4 | grep xPos && fail "show rope tells of xPos"
 finish
