@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "locant/base/median.h"
-#include "locant/position/registry.h"
 #include "locant/study/protocol.h"
+#include "locant/study/variants.h"
 #include "locant/study/words.h"
 
 namespace locant::study {
@@ -40,7 +40,7 @@ std::string label_of(const Record& record, bool options) {
   std::string label = record.name;
   if (options) {
     try {
-      label = specification(*make_scheme(record.scheme));
+      label = shortest_specification(record);
     } catch (const std::invalid_argument&) {
       label = record.scheme;  // a scheme of another program
     }

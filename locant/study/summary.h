@@ -53,7 +53,8 @@ struct Summary {
   bool is_task() const { return task != kLanguageModel && task != kFineTuning; }
 };
 
-// "rope", "rope + ntk at test"; with `options` those that are not the scheme's defaults: "rope(base=500) + ntk".
+// "rope", "rope + ntk at test"; with `options` those that a comparison does not make of the
+// bare name: "rope(base=500) + ntk".
 std::string label_of(const Record& record, bool options);
 
 // Groups records by their settings, in order of appearance; of equal keys the first counts.

@@ -1,28 +1,52 @@
 #include "locant/study/variants.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <utility>
 
+#include "locant/position/options.h"
+#include "locant/position/registry.h"
 #include "locant/study/comparison.h"
 #include "locant/study/summary.h"
 
 namespace locant::study {
 namespace {
 
-// Empty where the name is another program's.
-std::string protocols_own(const Record& record) {
+// What a comparison makes of `text` in this record's task; empty where it makes nothing.
+std::string fitted_as_in(const Record& record, const std::string& text) {
   const Settings& s = record.settings;
   try {
-    return fitted_specification(record.name, record.is_task() ? s.sequence : s.train_length,
-                                ModelConfig().initial_deviation);
+    return fitted_specification(text, record.is_task() ? s.sequence : s.train_length, ModelConfig().initial_deviation);
   } catch (const std::invalid_argument&) {
     return {};
   }
 }
 
+std::string written(const ParsedSpecification& parsed) {
+  std::vector<std::string> options;
+  for (const auto& [name, value] : parsed.options) options.push_back(name + "=" + value);
+  return options.empty() ? parsed.name : fmt::format("{}({})", parsed.name, fmt::join(options, ","));
+}
+
 }  // namespace
+
+std::string shortest_specification(const Record& record) {
+  const std::string full = specification(*make_scheme(record.scheme), true);
+  ParsedSpecification shortest = parse_specification(full);
+  for (size_t n = 0; n < shortest.options.size();) {
+    ParsedSpecification shorter = shortest;
+    shorter.options.erase(shorter.options.begin() + static_cast<std::ptrdiff_t>(n));
+    if (fitted_as_in(record, written(shorter)) == full) {
+      shortest = shorter;
+    } else {
+      ++n;
+    }
+  }
+  return written(shortest);
+}
 
 JudgedVariants judged_variants(const std::vector<Record>& records) {
   std::map<std::pair<std::string, std::string>, std::vector<const Record*>> variants;  // [task, name]
@@ -38,7 +62,7 @@ JudgedVariants judged_variants(const std::vector<Record>& records) {
     const Record& first = *found.front();
     chosen[key] = first.scheme;
     if (found.size() == 1) continue;
-    const std::string own = protocols_own(first);
+    const std::string own = fitted_as_in(first, first.name);
     if (std::any_of(found.begin(), found.end(), [&](const Record* r) { return r->scheme == own; })) {
       chosen[key] = own;
     } else {

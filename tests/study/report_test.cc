@@ -11,6 +11,8 @@
 #include <sstream>
 #include <tuple>
 
+#include "locant/position/options.h"
+#include "locant/study/comparison.h"
 #include "locant/study/heatmap.h"
 #include "locant/study/permuted_sentence.h"
 #include "locant/study/plot.h"
@@ -130,6 +132,25 @@ TEST(Report, WhereEveryRunDivergedItsRowsSaySo) {
   EXPECT_NE(report_markdown(records, {"a"}).find("| alibi | diverged |"), std::string::npos);
   for (Record& r : records) r.task = kFineTuning, r.settings.tuned_steps = 70, r.settings.tuned_length = 128;
   EXPECT_EQ(count(table(summarize(records).front()), "diverged"), 3u);
+}
+
+// Options that were fitted to a task's length are no part of a variant's name.
+TEST(Report, AVariantHasOneNameInEveryTask) {
+  for (const auto& [scheme, label] : {std::pair("t5(buckets=8)", "t5(buckets=8)"), {"t5", "t5"}, {"shaw(k=5)", "shaw(k=5)"},
+                                      {"t5(max_distance=100)", "t5(max_distance=100)"}, {"learned(rows=40)", "learned(rows=40)"},
+                                      {"rope(base=500)", "rope(base=500)"}}) {
+    for (const int64_t length : {32, 64, 20}) {
+      Record r;
+      r.name = parse_specification(scheme).name;
+      r.scheme = fitted_specification(scheme, length, .02);
+      r.settings.train_length = length;
+      EXPECT_EQ(label_of(r, true), label) << r.scheme;
+      r.task = r.settings.task = "copy";
+      r.settings.sequence = length;
+      r.settings.train_length = length / 2;
+      EXPECT_EQ(label_of(r, true), label) << r.scheme;
+    }
+  }
 }
 
 // Records come from other machines: nothing in them may be run, by a browser or by gnuplot.
