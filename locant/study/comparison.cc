@@ -97,7 +97,7 @@ void say_untuned(const ComparisonOptions& options, const std::vector<Run>& runs,
     if (run.task == kLanguageModel && run.seed == runs.front().seed && !fine_tuning_of(run)) labels.push_back(run.label);
   }
   if (labels.empty()) return;
-  watcher.note(fmt::format("fine_tuning: left out for {}: no position interpolation to be trained on under",
+  watcher.note(fmt::format("fine_tuning: left out for {}: they have no position interpolation to train under",
                            fmt::join(labels, ", ")));
 }
 
