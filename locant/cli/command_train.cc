@@ -89,10 +89,10 @@ Model begin_model(TrainArguments& args, Corpus& corpus) {
   return Model(args.model);
 }
 
-// Where a training that did not come to its end leaves its model: beside `out` if something was there before it, under
+// Where a training that did not come to its end leaves its model: beside `out` if something is there by now, under
 // a name that nothing has yet (model.stopped.safetensors), so that no finished model is lost.
-std::string place_of_stopped(const std::string& out, bool was_there) {
-  if (!was_there) return out;
+std::string place_of_stopped(const std::string& out) {
+  if (!std::filesystem::exists(out)) return out;
   const std::filesystem::path path(out);
   const std::filesystem::path stem = path.parent_path() / path.stem();
   for (int n = 1;; ++n) {
@@ -107,7 +107,6 @@ int train_action(TrainArguments args) {
   std::vector<NamedPath> inputs{{"--corpus", args.corpus}};
   if (!args.from.empty()) inputs.push_back({"--from", args.from});
   check_outputs("train", {{"--out", args.out}}, inputs);
-  const bool was_there = std::filesystem::exists(args.out);
   catch_signals();
   const std::unique_ptr<Executor> executor = make_executor(args.threads);
   Corpus corpus;
@@ -135,7 +134,7 @@ int train_action(TrainArguments args) {
   }
   if (!course.error.empty()) say("locant: diverged: {}; the model before it is saved\n", course.error);
   const bool whole = finished && course.error.empty();
-  const std::string out = whole ? args.out : place_of_stopped(args.out, was_there);
+  const std::string out = whole ? args.out : place_of_stopped(args.out);
   save_model(model, out);
   if (args.json) {
     study::JsonObject json;

@@ -197,6 +197,7 @@ ComparisonResult compare(const ComparisonOptions& options, const Corpus& corpus,
   if (!lock) fail("compare", options.out, ": another comparison is at work in this folder");
   const std::map<std::string, Record> known = recorded(records_path(options.out), runs, watcher);
   require_settings_of_kept(unfinished_path(options.out), runs);
+  for (const Run& run : runs) require_settings_of_kept(set_aside_path(options.out, run.record()), runs);
   watcher.comparison_begins();
   say_untuned(options, runs, watcher);
 

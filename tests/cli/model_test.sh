@@ -6,12 +6,15 @@ make_text "$text"
 small=(--corpus "$text" --length 16 --batch 2 --layers 1 --width 16 --heads 2)
 
 # stopped CODE_FILE ARGS...: a training that would take for ever and is stopped after some steps; its output is $work/said.
+# `meanwhile` is a command that runs while it trains.
+meanwhile=:
 stopped() {
   "$locant" train "$@" "${small[@]}" --threads 1 --steps 1000000 >"$work/said" 2>&1 &
   local child=$!
   # Ready to be stopped: the signals are caught.
   while kill -0 "$child" && ! grep -q '^SigBlk:.*[1-9a-f]' "/proc/$child/status"; do sleep .1; done
   sleep 1
+  $meanwhile
   kill -INT "$child"
   wait "$child"
   local code=$?
@@ -35,6 +38,11 @@ grep -q '"model":"m.stopped3.st".*"stopped":true' said || fail "stopped, as JSON
 # Where nothing was, the model is what was asked for; a finished one takes the old one's place.
 stopped alibi --out new
 grep -q '^new: alibi.* stopped after [^;]*$' said && [ ! -e new.stopped ] || fail "stopped, nothing there before: $(cat said)"
+# Another training may have finished there meanwhile.
+meanwhile='cp before late.st'
+stopped alibi --out late.st
+meanwhile=:
+cmp -s late.st before && grep -q '^late.stopped.st: ' said || fail "stopped, a model came meanwhile: $(cat said)"
 expect 0 'm.st: alibi.* after 1 step' train alibi "${small[@]}" --steps 1 --out m.st
 cmp -s m.st before && fail "a finished training left the old model"
 

@@ -33,6 +33,7 @@ is "$same" --preset=smoke --schemes rope --corpus=../one/my.txt
 is "$same" --corpus "$work/one/my.txt" --preset smoke
 [ "$same" != "$(folder --corpus ../two/my.txt --preset smoke)" ] || fail "two texts of one name have one folder"
 is 'compare-texts-[0-9a-f]{4}-full-length-32-steps-9' --steps 9 --corpus texts/ --length=32 --preset full
+is 'compare-task-steps-5' --tasks copy --task-steps 5
 is 'mine' --out mine --corpus my.txt
 is 'compare-full' --preset full --resume
 is 'compare' --resume

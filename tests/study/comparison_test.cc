@@ -369,6 +369,16 @@ TEST(Comparison, AStoppedTrainingWaitsForOthersThatAreAskedMeanwhile) {
   compare(with("nope"), corpus, executor, second);
   compare(with("learned"), corpus, executor, through);
   EXPECT_EQ(through.steps, 6);
+  ComparisonOptions other = with("alibi");  // its own training waits, of other settings
+  other.out = folder("aside_alone");
+  std::filesystem::create_directories(other.out);
+  for (const auto& file : std::filesystem::directory_iterator(out)) {
+    if (file.path().filename().string().starts_with("unfinished-alibi")) {
+      std::filesystem::copy_file(file, std::filesystem::path(other.out) / file.path().filename());
+    }
+  }
+  other.settings.steps += 1;
+  EXPECT_THROW(compare(other, corpus, executor, rest), std::invalid_argument);
   compare(with("alibi"), corpus, executor, rest);
   compare(with("nope"), corpus, executor, rest);
   EXPECT_EQ(rest.steps, 3 + 4);
