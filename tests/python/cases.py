@@ -108,3 +108,8 @@ def doubles(scheme: Any) -> dict[str, torch.Tensor]:
         name: parameter.detach().double().requires_grad_()
         for name, parameter in scheme.named_parameters()
     }
+
+
+def draw(b: int, h: int, hk: int, n: int, m: int, d: int, dv: int) -> list[torch.Tensor]:
+    """q, k, v in float32."""
+    return [torch.randn(b, h, n, d), torch.randn(b, hk, m, d), torch.randn(b, hk, m, dv)]

@@ -1,11 +1,9 @@
-"""The call itself: layouts, masks, positions, types, threads, and what it refuses."""
+"""The call itself: layouts, masks, positions, types, threads."""
 
 from __future__ import annotations
 
 import os
-import re
 import threading
-from functools import partial
 from typing import Any
 
 import cases
@@ -14,9 +12,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tolerance import check_alike, check_close, check_like_plain, check_within, largest
+from tolerance import check_alike, check_close, check_like_plain, largest
 
-from locant import KVCache, attention, composed_attention, decode, position
+from locant import attention, composed_attention, position
 
 
 def compare(
@@ -55,11 +53,6 @@ def compare(
         check_alike(f"gradient of {name}", one, other, n * q.shape[1], largest(*expected))
 
 
-def draw(b: int, h: int, hk: int, n: int, m: int, d: int, dv: int) -> list[torch.Tensor]:
-    """q, k, v in float32."""
-    return [torch.randn(b, h, n, d), torch.randn(b, hk, m, d), torch.randn(b, hk, m, dv)]
-
-
 @pytest.mark.parametrize("run", [attention, composed_attention])
 @pytest.mark.parametrize(
     "options",
@@ -79,7 +72,7 @@ def draw(b: int, h: int, hk: int, n: int, m: int, d: int, dv: int) -> list[torch
     ids=str,
 )
 def test_options(run: Any, options: dict[str, Any]) -> None:
-    compare(*draw(2, 4, 2, 5, 11, 8, 6), run=run, **options)
+    compare(*cases.draw(2, 4, 2, 5, 11, 8, 6), run=run, **options)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -102,13 +95,13 @@ def test_random_shapes(data: Any) -> None:
     if data.draw(st.booleans()):
         options["window"] = (integer(-1, 9), integer(-1, 9))
     torch.manual_seed(integer(0, 1000))
-    compare(*draw(*shape), **options)
+    compare(*cases.draw(*shape), **options)
 
 
 @pytest.mark.parametrize("empty", [(0, 4, 5, 6), (2, 4, 0, 6), (2, 4, 5, 0)])
 def test_empty(empty: tuple[int, int, int, int]) -> None:
     b, h, n, m = empty
-    q, k, v = (x.requires_grad_() for x in draw(b, h, h, n, m, 8, 8))
+    q, k, v = (x.requires_grad_() for x in cases.draw(b, h, h, n, m, 8, 8))
     out = attention(q, k, v)
     assert out.shape == (b, h, n, 8) and not out.any()
     out.sum().backward()
@@ -133,7 +126,7 @@ def test_any_strides() -> None:
 @pytest.mark.parametrize("text", ["t5", "shaw(k=4)", "rope"])
 def test_half_types(dtype: torch.dtype, text: str) -> None:
     scheme = cases.make(text, 4, 8)
-    q, k, v = (x.to(dtype).requires_grad_() for x in draw(2, 4, 4, 33, 33, 8, 8))
+    q, k, v = (x.to(dtype).requires_grad_() for x in cases.draw(2, 4, 4, 33, 33, 8, 8))
     gradient = torch.randn(2, 4, 33, 8).to(dtype)
     out = attention(q, k, v, scheme, causal=True)
     assert out.dtype == dtype
@@ -168,7 +161,7 @@ def test_half_types(dtype: torch.dtype, text: str) -> None:
 
 def test_autocast_keeps_tables_in_float32() -> None:
     scheme = cases.make("deberta(buckets=8,max_positions=16)", 4, 8)
-    q, k, v = (x.requires_grad_() for x in draw(1, 4, 4, 9, 9, 8, 8))
+    q, k, v = (x.requires_grad_() for x in cases.draw(1, 4, 4, 9, 9, 8, 8))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = attention(q, k, v, scheme)
         assert out.dtype == torch.bfloat16
@@ -181,7 +174,7 @@ def test_autocast_keeps_tables_in_float32() -> None:
 
 
 def test_padded_keys_may_hold_anything() -> None:
-    q, k, v = draw(2, 4, 4, 5, 7, 8, 8)
+    q, k, v = cases.draw(2, 4, 4, 5, 7, 8, 8)
     mask = torch.zeros(2, 7, dtype=torch.bool)
     mask[:, 5:] = True
     clean = attention(q, k, v, key_padding_mask=mask)
@@ -196,7 +189,7 @@ def test_padded_keys_may_hold_anything() -> None:
 
 
 def test_nan_stays_where_it_must() -> None:
-    q, k, v = draw(1, 2, 2, 4, 4, 8, 8)
+    q, k, v = cases.draw(1, 2, 2, 4, 4, 8, 8)
     q[0, 0, 1] = torch.nan
     out = attention(q, k, v)
     assert torch.isnan(out[0, 0, 1]).all()
@@ -206,7 +199,7 @@ def test_nan_stays_where_it_must() -> None:
 def test_only_a_table_trains() -> None:
     """D61: q, k and v frozen, a finite difference of the table."""
     scheme = cases.make("t5", 2, 4).double()
-    q, k, v = (x.double() for x in draw(1, 2, 2, 6, 6, 4, 4))
+    q, k, v = (x.double() for x in cases.draw(1, 2, 2, 6, 6, 4, 4))
     table = scheme.array("relative_attention_bias.weight")
     out = attention(q, k, v, scheme)
     out.square().sum().backward()
@@ -222,7 +215,7 @@ def test_only_a_table_trains() -> None:
 
 def test_threads_do_not_change_a_bit() -> None:
     scheme = cases.make("shaw(k=4)", 4, 16)
-    q, k, v = (x.requires_grad_() for x in draw(2, 4, 2, 200, 200, 16, 16))
+    q, k, v = (x.requires_grad_() for x in cases.draw(2, 4, 2, 200, 200, 16, 16))
     results = []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
@@ -233,7 +226,7 @@ def test_threads_do_not_change_a_bit() -> None:
 
 
 def test_from_several_python_threads() -> None:
-    q, k, v = draw(2, 4, 4, 150, 150, 16, 16)
+    q, k, v = cases.draw(2, 4, 4, 150, 150, 16, 16)
     want = attention(q, k, v, causal=True)
     wrong: list[int] = []
 
@@ -252,7 +245,7 @@ def test_from_several_python_threads() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_fork_after_use() -> None:
-    q, k, v = draw(2, 4, 4, 150, 150, 16, 16)
+    q, k, v = cases.draw(2, 4, 4, 150, 150, 16, 16)
     torch.set_num_threads(2)
     want = attention(q, k, v)
     child = os.fork()
@@ -261,248 +254,3 @@ def test_fork_after_use() -> None:
         os._exit(0 if same else 1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-
-
-Q = torch.zeros(1, 2, 3, 4)
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "call"),
-    [
-        (TypeError, "k must have the dtype of q", lambda: attention(Q, Q.double(), Q)),
-        (TypeError, "q must be a tensor", lambda: attention([1], Q, Q)),
-        (TypeError, "q must be float32", lambda: attention(Q.int(), Q.int(), Q.int())),
-        (
-            ValueError,
-            r"q must be \[batch, heads, length, size\], got 3",
-            lambda: attention(Q[0], Q, Q),
-        ),
-        (
-            ValueError,
-            r"k must have the batch and the head size of q",
-            lambda: attention(Q, Q[..., :2], Q),
-        ),
-        (
-            ValueError,
-            "the heads of k must divide those of q",
-            lambda: attention(Q, Q[:, [0, 1, 1]], Q[:, [0, 1, 1]]),
-        ),
-        (
-            ValueError,
-            "v must have the batch, heads and length of k",
-            lambda: attention(Q, Q, Q[:, :, :2]),
-        ),
-        (
-            ValueError,
-            "the last stride of q must be 1",
-            lambda: attention(torch.zeros(1, 2, 3, 8)[..., ::2], Q, Q),
-        ),
-        (ValueError, "window must be 1 or more keys", lambda: attention(Q, Q, Q, window=0)),
-        (ValueError, "softcap must be 0", lambda: attention(Q, Q, Q, softcap=-1.0)),
-        (ValueError, "scale must be finite", lambda: attention(Q, Q, Q, scale=float("nan"))),
-        (
-            ValueError,
-            r"key_padding_mask must be \[1, 3\] or \[1 or 1, 2 or 1, 3\], got \[1, 4\]",
-            lambda: attention(Q, Q, Q, key_padding_mask=torch.zeros(1, 4, dtype=torch.bool)),
-        ),
-        (
-            ValueError,
-            r"key_padding_mask must be .*, got \[3\]",
-            lambda: attention(Q, Q, Q, key_padding_mask=torch.zeros(3)),
-        ),
-        (
-            ValueError,
-            r"key_padding_mask must be .*, got \[1, 1, 1, 3\]",
-            lambda: attention(Q, Q, Q, key_padding_mask=torch.zeros(1, 1, 1, 3)),
-        ),
-        (
-            TypeError,
-            "key_padding_mask must be a tensor, got list",
-            lambda: attention(Q, Q, Q, key_padding_mask=[1] * 3),
-        ),
-        (
-            TypeError,
-            "k must be a tensor, got NoneType",
-            lambda: attention(Q, None, Q, position.T5(2)),
-        ),
-        (TypeError, "v must be a tensor, got ndarray", lambda: attention(Q, Q, Q.numpy())),
-        *(
-            (
-                TypeError,
-                f"window must be a whole number .* got {re.escape(repr(w))}$",
-                partial(attention, Q, Q, Q, window=w),
-            )
-            for w in (1.5, (1,), (1, 2, 3), "a", torch.tensor(3), (1.5, 2), True, (True, 2))
-        ),
-        *(
-            (
-                TypeError,
-                f"{name} must be a number, got 'x'",
-                partial(attention, Q, Q, Q, **{name: "x"}),
-            )
-            for name in ("softcap", "scale", "dropout")
-        ),
-        (
-            TypeError,
-            "positions must be a tensor of integers, got NoneType",
-            lambda: attention(Q, Q, Q, positions=(torch.arange(3), None)),
-        ),
-        (
-            TypeError,
-            "positions must be a tensor of integers, got ndarray",
-            lambda: attention(Q, Q, Q, positions=torch.arange(3).numpy()),
-        ),
-        (
-            ValueError,
-            "positions must be one tensor or a pair of tensors, got a list of 3",
-            lambda: attention(Q, Q, Q, positions=[0, 1, 2]),
-        ),
-        (
-            TypeError,
-            "cu_seqlens_q must be a tensor of integers, got list",
-            lambda: attention(Q, Q, Q, cu_seqlens_q=[0, 3], cu_seqlens_k=torch.tensor([0, 3])),
-        ),
-        (
-            TypeError,
-            "key_padding_mask must be bool",
-            lambda: attention(Q, Q, Q, key_padding_mask=torch.zeros(1, 3, dtype=torch.int64)),
-        ),
-        (
-            TypeError,
-            "attention: positions must be integers",
-            lambda: attention(Q, Q, Q, positions=torch.zeros(3)),
-        ),
-        (ValueError, "q_positions must be", lambda: attention(Q, Q, Q, positions=torch.arange(4))),
-        (
-            ValueError,
-            r"must be from 0 to 2\^31 - 1, got -1",
-            lambda: attention(Q, Q, Q, positions=torch.tensor([0, -1, 2])),
-        ),
-        (
-            TypeError,
-            r"position must be a module of locant\.position, .* got the text 'alibi'",
-            lambda: attention(Q, Q, Q, "alibi"),
-        ),
-        (
-            TypeError,
-            r"got the class Alibi; make one: Alibi\(",
-            lambda: attention(Q, Q, Q, position.Alibi),
-        ),
-        (TypeError, "got list", lambda: attention(Q, Q, Q, [position.Alibi(2)])),
-        (
-            TypeError,
-            "Identity must return Terms, got Call",
-            lambda: attention(Q, Q, Q, torch.nn.Identity()),
-        ),
-    ],
-)
-def test_bad_calls_say_why(error: type[Exception], message: str, call: Any) -> None:
-    with pytest.raises(error, match=message):
-        call()
-
-
-@pytest.mark.parametrize("run", [attention, composed_attention])
-@pytest.mark.parametrize("text", ["t5", "kerple", "sandwich", "transformer_xl", "xpos", "rope"])
-def test_positions_out_of_range(run: Any, text: str) -> None:
-    """Before tables for the distances between them are made."""
-    q, scheme = torch.randn(1, 2, 9, 8), cases.make(text, 2, 8)
-    for bad in (-1, 2**31, 2**62, 2**63 - 1, -(2**63)):
-        at = torch.arange(9)
-        at[4] = bad
-        with pytest.raises(ValueError, match=rf"positions.* from 0 to 2\^31 - 1, got {bad}"):
-            run(q, q, q, scheme, causal=True, positions=at)
-        cache = KVCache(1, 2, 9, 8, position=scheme)
-        cache.append(q, q)
-        for pair in ((at[3:5], torch.arange(9)), (torch.tensor([8]), at)):
-            with pytest.raises(ValueError, match=rf"from 0 to 2\^31 - 1, got {bad}"):
-                decode(q[:, :, : len(pair[0])], cache, positions=pair)
-
-
-@pytest.mark.parametrize("run", [attention, composed_attention])
-@pytest.mark.parametrize("text", ["kerple", "sandwich", "transformer_xl"])
-def test_a_span_too_large_is_refused(run: Any, text: str) -> None:
-    q, scheme = torch.randn(1, 2, 2, 8), cases.make(text, 2, 8)
-    for last in (2**31 - 1, 2**24):
-        message = rf"\[{text}\] the positions .* 16777216 distances, got {last + 1} \(-{last} to 0"
-        with pytest.raises(ValueError, match=message):
-            run(q, q, q, scheme, causal=True, positions=torch.tensor([0, last]))
-    # A window bounds the distances.
-    at = torch.tensor([5, 2**31 - 1])
-    assert torch.isfinite(run(q, q, q, scheme, window=9, positions=at)).all()
-    with pytest.raises(ValueError, match="16777216 distances"):
-        position.Call(1, 2**24 + 1).distances()
-
-
-def test_other_devices_are_composed_with_one_warning() -> None:
-    from locant import _composed
-
-    _composed._warned = False
-    q = torch.zeros(1, 2, 3, 4, device="meta")
-    with pytest.warns(UserWarning, match="composed PyTorch operators"):
-        out = attention(q, q, q, cases.make("shaw(k=4)", 2, 4).to("meta"))
-    assert out.device.type == "meta" and out.shape == (1, 2, 3, 4)
-
-
-def test_meta_among_others_is_refused() -> None:
-    q = torch.zeros(1, 2, 8, 4)
-    other = q.to("meta")
-    for k, v in ((other, q), (q, other)):
-        with pytest.raises(ValueError, match="must be on the device of q, cpu, got meta"):
-            attention(q, k, v)
-    with pytest.raises(ValueError, match="k must be on the device of q, meta, got cpu"):
-        attention(other, q, q)
-    with pytest.raises(ValueError, match=r"position's number .* on the device of q, cpu, got meta"):
-        attention(q, q, q, cases.make("t5", 2, 4).to("meta"))
-    for scheme in (None, position.Kerple(2)):
-        with pytest.raises(ValueError, match=r"positions.* got meta"):
-            attention(q, q, q, scheme, positions=torch.arange(8, device="meta"))
-    with pytest.raises(ValueError, match=r"position, fire, .* the device of q, meta, got cpu"):
-        attention(other, other, other, position.Fire(2))
-    with pytest.raises(ValueError, match=r"key_padding_mask .* on the device of q, cpu, got meta"):
-        attention(q, q, q, key_padding_mask=torch.zeros(1, 8, dtype=torch.bool, device="meta"))
-    attention(q, q, q)  # filterwarnings would raise
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_dropout_drops_the_same_everywhere(dtype: torch.dtype) -> None:
-    """Kernel, composed path and backward have one mask; the mean is kept."""
-    q, k = torch.zeros(2, 3, 40, 8, dtype=dtype), torch.zeros(2, 3, 60, 8, dtype=dtype)
-    v = torch.eye(60, dtype=dtype).expand(2, 3, 60, 60).contiguous().requires_grad_()
-    results = []
-    for run in (attention, composed_attention):
-        torch.manual_seed(7)
-        out = run(q, k, v, dropout=0.25)  # row i holds the weights that query i kept
-        out.sum().backward()
-        results.append(out.detach() > 0)
-        # d out / d v: what a key got from all queries together.
-        kept = out.detach().double().sum(2)
-        allowed = torch.tensor(4 * (1 + 60) * torch.finfo(dtype).eps) * kept.abs().max()
-        check_within("gradient", v.grad[..., 0], kept, allowed)
-        v.grad = None
-    assert torch.equal(*results)
-    share = results[0].double().mean()
-    assert abs(float(share) - 0.75) < 5 * (0.25 * 0.75 / results[0].numel()) ** 0.5
-    torch.manual_seed(7)
-    again = attention(q, k, v, dropout=0.25)
-    assert torch.equal(again > 0, results[0])
-    assert not torch.equal(attention(q, k, v, dropout=0.25) > 0, results[0])
-
-
-def test_dropout_with_a_scheme() -> None:
-    """All gradients against the composed path, whose mask is the same."""
-    scheme = cases.make("shaw(k=4)", 4, 8).double()
-    q, k, v = (x.double().requires_grad_() for x in draw(2, 4, 2, 21, 21, 8, 8))
-    results = []
-    for run in (attention, composed_attention):
-        torch.manual_seed(3)
-        out = run(q, k, v, scheme, causal=True, dropout=0.1)
-        results.append(
-            [out, *torch.autograd.grad(out.square().sum(), [q, k, v, *scheme.parameters()])]
-        )
-    for one, other in zip(*results, strict=True):
-        check_alike("dropout", one, other, 2 * 21 * 21)
-
-
-def test_dropout_says_what_it_takes() -> None:
-    with pytest.raises(ValueError, match="dropout"):
-        attention(Q, Q, Q, dropout=1.0)
