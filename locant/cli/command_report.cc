@@ -124,9 +124,7 @@ std::string settings_text(const study::Summary& summary, const std::vector<study
   std::string name = s.task.empty() ? s.corpus : s.task;
   // Records come from anywhere: what would steer a terminal is not printed.
   std::replace_if(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  std::string text = fmt::format("{}, L = {}, {} of {}, {}, width {}, {}", name, s.train_length,
-                                 study::counted(s.steps, "step"), study::counted(s.batch, "sequence"),
-                                 study::counted(s.layers, "layer"), s.width, study::counted(s.heads, "head"));
+  std::string text = name + ", " + study::size_text(s);
   if (s.tuned_steps) text += fmt::format(", then {} at {}", study::counted(s.tuned_steps, "step"), s.tuned_length);
   return text;
 }

@@ -65,11 +65,6 @@ int sample_action(const SampleArguments& args) {
                                            .cached = !args.recompute});
   if (!args.json) fmt::print("{}", args.prompt);
   std::fflush(stdout);
-  // The last byte that is written is not read.
-  const int64_t rows = (args.scheme.empty() ? make_scheme(model.config().scheme) : make_scheme(args.scheme))->table_length();
-  const auto reads_past = [&](size_t written) {
-    return rows >= 0 && static_cast<int64_t>(args.prompt.size() + written) - 1 > rows;
-  };
   Random random(args.seed, stream_of("sample"));
   std::string text;
   for (int64_t n = 0; n < args.length && !stop_requested(); ++n) {
@@ -86,7 +81,9 @@ int sample_action(const SampleArguments& args) {
     std::fputc(byte, stdout);
     std::fflush(stdout);
   }
-  const bool past_rows = reads_past(text.size());
+  const int64_t rows = make_scheme(args.scheme.empty() ? model.config().scheme : args.scheme)->table_length();
+  // The last byte that is written is not read.
+  const bool past_rows = rows >= 0 && static_cast<int64_t>(args.prompt.size() + text.size()) - 1 > rows;
   if (args.json) {
     study::JsonObject json;
     json.text("prompt", args.prompt).text("text", text).raw("seed", std::to_string(args.seed));

@@ -12,6 +12,7 @@
 #include "locant/cli/preset.h"
 #include "locant/cli/progress.h"
 #include "locant/cli/say.h"
+#include "locant/cli/test_options.h"
 #include "locant/cli/whole.h"
 #include "locant/data/corpus.h"
 #include "locant/position/registry.h"
@@ -60,7 +61,7 @@ std::string scaled_scheme(const Model& model, int64_t length, const std::string&
 Model begin_model(TrainArguments& args, Corpus& corpus) {
   if (!args.from.empty()) {
     if (!args.scheme.empty()) fail("train", "--from goes on with the scheme of its model; leave out ", args.scheme);
-    if (!std::filesystem::exists(args.from)) fail("train", args.from, ": there is no such file");
+    check_model_path("train", "--from", args.from);
     const Model trained = load_model(args.from);
     if (trained.config().encoder) fail("train", args.from, " is an encoder: it cannot learn a text");
     if (const auto learned = tasks_learned(trained.config()); !learned.empty()) {

@@ -15,7 +15,7 @@ inline constexpr const char* kTestSchemeHelp =
     "Read with other options of the model's own scheme, as in rope(scaling=linear,factor=4,original=64). Another "
     "scheme is refused: the weights know no other, and what it gives would say nothing of it";
 
-// Throws std::invalid_argument where there is no such file.
+// Also of `locant train --from`. Throws std::invalid_argument where there is no such file.
 inline void check_model_path(const char* command, const char* option, const std::string& path) {
   if (path.empty()) fail(command, option, " \"\" is empty; expected a file that `locant train` or `locant compare` saved");
   if (!std::filesystem::exists(path)) fail(command, path, ": there is no such file");

@@ -38,11 +38,7 @@ void require_settings(const Record& held, const std::vector<Run>& runs, const st
 
 // A training that was stopped here; where its file is damaged, its turn says so.
 void require_settings_of_kept(const std::string& path, const std::vector<Run>& runs) {
-  Record held;
-  try {
-    if (fs::exists(path)) held = kept_record(path);
-  } catch (const std::invalid_argument&) {
-  }
+  const Record held = holder(path);
   if (!held.scheme.empty()) require_settings(held, runs, path, "a training");
 }
 

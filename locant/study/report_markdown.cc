@@ -159,11 +159,9 @@ std::string report_markdown(const std::vector<Record>& records, const std::vecto
     if (!summary.is_text()) continue;
     const Settings& s = summary.settings;
     text += fmt::format(
-        "Text {} (fingerprint {}), L = {}, {} of {}, {}, width {}, {}; seeds {}; losses in nats "
+        "Text {} (fingerprint {}), {}; seeds {}; losses in nats "
         "per byte. ± is the deviation over the seeds; `*`: the table has no rows there, its last was repeated. {}",
-        plain(s.corpus), plain(s.corpus_fingerprint), s.train_length, counted(s.steps, "step"), counted(s.batch, "sequence"),
-        counted(s.layers, "layer"), s.width, counted(s.heads, "head"),
-        seeds_of(summary), runs(summary));
+        plain(s.corpus), plain(s.corpus_fingerprint), size_text(s), seeds_of(summary), runs(summary));
     text += losses(summary);
   }
   for (const Summary& summary : summaries) {

@@ -231,6 +231,11 @@ std::vector<Record> with_tasks(const Summary& text, const std::vector<Summary>& 
   return records;
 }
 
+std::string size_text(const Settings& s) {
+  return fmt::format("L = {}, {} of {}, {}, width {}, {}", s.train_length, counted(s.steps, "step"),
+                     counted(s.batch, "sequence"), counted(s.layers, "layer"), s.width, counted(s.heads, "head"));
+}
+
 std::string loss_text(const SchemeSummary& scheme, const std::string& protocol, int64_t length) {
   const auto by_length = scheme.losses.find(protocol);
   if (by_length == scheme.losses.end() || !by_length->second.count(length)) {

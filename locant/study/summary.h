@@ -57,6 +57,9 @@ struct Summary {
 // bare name: "rope(base=500) + ntk".
 std::string label_of(const Record& record, bool options);
 
+// "L = 64, 700 steps of 32 sequences, 4 layers, width 128, 4 heads".
+std::string size_text(const Settings& settings);
+
 // Groups records by their settings, in order of appearance; of equal keys the first counts.
 std::vector<Summary> summarize(const std::vector<Record>& records);
 

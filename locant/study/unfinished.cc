@@ -7,20 +7,8 @@
 #include "locant/study/comparison.h"
 
 namespace locant::study {
-namespace {
 
 namespace fs = std::filesystem;
-
-// Whose training a file holds; an empty record where it holds none that can go on.
-Record holder(const std::string& path) {
-  try {
-    return fs::exists(path) ? kept_record(path) : Record();
-  } catch (const std::invalid_argument&) {
-    return {};
-  }
-}
-
-}  // namespace
 
 std::string unfinished_path(const std::string& out) { return out + "/unfinished.safetensors"; }
 
@@ -33,6 +21,14 @@ Record kept_record(const std::string& path) {
   const auto note = file.metadata().find("note");
   if (note == file.metadata().end()) return {};
   return record_from_json(note->second.substr(note->second.find('\n') + 1), path);
+}
+
+Record holder(const std::string& path) {
+  try {
+    return fs::exists(path) ? kept_record(path) : Record();
+  } catch (const std::invalid_argument&) {
+    return {};
+  }
 }
 
 void make_room(const std::string& out, const Record& record) {

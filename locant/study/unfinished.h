@@ -16,6 +16,9 @@ std::string set_aside_path(const std::string& out, const Record& record);
 // Throws std::invalid_argument for a damaged file.
 Record kept_record(const std::string& path);
 
+// The same for a file that may be missing or damaged: an empty record then.
+Record holder(const std::string& path);
+
 // unfinished_path for the training of `record`: its own file is put back there; another one's is set aside.
 void make_room(const std::string& out, const Record& record);
 // Its records are written: nothing of it is kept any longer. Others stay.
