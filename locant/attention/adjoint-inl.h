@@ -1,8 +1,8 @@
 // Adjoints of the terms of a tile: from the gradient of its scores to that of the tables. The
-// counterpart of terms-inl.h, term by term; scatter_rows there is the adjoint of add_rows.
+// counterpart of terms-inl.h, term by term; scatter_rows (row_sums-inl.h) is the adjoint of add_rows.
 #pragma once
 
-#include "locant/attention/terms-inl.h"
+#include "locant/attention/row_sums-inl.h"
 
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
 
@@ -80,20 +80,16 @@ inline void number_adjoint(const NumberTerm& term, const Tile& tile, const float
   gradient.entries[map.n + 1] += static_cast<float>(total[1]);
 }
 
-// Adjoint of add_key_rows: x[i][j] to out[j][column of the distance].
+// Adjoint of add_key_rows: x[i][j] to out[column of the distance][j].
 inline void scatter_key_rows(const RowsTerm& term, const Tile& tile, const float* x, float* out) {
   const Map& map = term.map;
   const Side side = tile.consecutive ? side_of(map, tile) : Side::kAcross;
   if (side == Side::kBefore || side == Side::kAfter) {
-    const int32_t column = term.column[side == Side::kBefore ? 0 : map.n + 1];
-    for (int64_t c = 0; c < tile.keys; c += kLanes) {
+    float* to = out + term.column[side == Side::kBefore ? 0 : map.n + 1] * kTile;
+    for (int64_t c = 0; c < kTile; c += kLanes) {
       Vec sum = zero();
       for (int64_t i = 0; i < tile.rows; ++i) sum = sum + load(x + i * kTileRow + c);
-      float sums[kLanes];
-      store(sums, sum);
-      for (int64_t j = c; j < at_most(c + kLanes, tile.keys); ++j) {
-        out[j * term.columns + column] += sums[j - c];
-      }
+      store(to + c, load(to + c) + sum);
     }
     return;
   }
@@ -101,33 +97,15 @@ inline void scatter_key_rows(const RowsTerm& term, const Tile& tile, const float
     for (int64_t i = 0; i < tile.rows; ++i) {
       for (int64_t j = 0; j < tile.keys; ++j) {
         const int64_t d = static_cast<int64_t>(tile.k_position[j]) - tile.q_position[i];
-        out[j * term.columns + column_at(term, d)] += x[i * kTileRow + j];
+        out[column_at(term, d) * kTile + j] += x[i * kTileRow + j];
       }
     }
     return;
   }
-  // Key by key: transposed blocks, whose lanes are queries, from near distances to far ones.
-  for (int64_t i0 = 0; i0 < tile.rows; i0 += kLanes) {
-    const int64_t rows = at_most(kLanes, tile.rows - i0);
-    for (int64_t c = 0; c < tile.keys; c += kLanes) {
-      Vec block[kLanes];
-      for (int64_t l = 0; l < kLanes; ++l) {
-        block[l] = l < rows ? load(x + (i0 + l) * kTileRow + c) : zero();
-      }
-      transpose(block);
-      for (int64_t n = 0; n < at_most(kLanes, tile.keys - c); ++n) {
-        float numbers[kLanes];
-        store(numbers, block[n]);
-        float* to = out + (c + n) * term.columns;
-        const int64_t first = tile.distance + c + n - i0;  // of query i0; falls by one a query
-        if (first - rows >= map.first - 1 && first < map.first + map.n) {
-          const int32_t* column = term.column + (first - map.first + 1);
-          for (int64_t l = 0; l < rows; ++l) to[column[-l]] += numbers[l];
-        } else {
-          for (int64_t l = 0; l < rows; ++l) to[column_at(term, first - l)] += numbers[l];
-        }
-      }
-    }
+  const TileColumns columns(term, tile, 0, term.used);
+  for (int64_t c = 0; c < kTile; c += kLanes) {
+    add_diagonals<true>(tile.rows, [&](int64_t i) { return load(x + i * kTileRow + c); },
+                        columns.of(tile.distance + c), out + c);
   }
 }
 
@@ -152,7 +130,7 @@ inline void add_window_gradient(const RowsTerm& term, const Window& window, int6
                                 int64_t y_row, float* rows_gradient) {
   const int64_t last = at_most(window.last, term.used);
   float* out = rows_gradient + window.first * term.width;
-  product(last - window.first, term.width / kLanes, rows, Left{window.data, 1, window.row},
+  product(last - window.first, term.width / kLanes, rows, Left{window.data, window.step, window.row},
           Right{y, y_row}, Start{out, term.width, nullptr}, StoreTo{out, term.width});
 }
 

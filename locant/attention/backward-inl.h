@@ -90,7 +90,7 @@ inline void look_ahead(const Plan& plan, int64_t b, int64_t hk, Ahead& ahead) {
 // The end of a key head: gradients through k . rows, back through the rotation, out.
 inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& unit) {
   const RowsTerm& rows = plan.key_rows;
-  const bool through_rows = rows.on && rows.panel;
+  const bool through_rows = rows.on && !rows.by_pair;
   for (int64_t kt = 0; kt < plan.k_places.tiles_of(unit.b); ++kt) {
     const int64_t j0 = kt * kTile, keys = at_most(kTile, plan.keys(unit.b) - j0);
     float* dk = unit.dk ? unit.dk + j0 * unit.dk_row : nullptr;
@@ -103,11 +103,10 @@ inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& uni
       const float* gradient = unit.dk_rows + ((h - unit.hk * plan.group) * plan.k_places.tiles_of(unit.b) *
                                                      kTile + j0) * rows.columns;
       // Other columns hold zeros.
-      Range columns = key_columns(plan, unit.b, kt);
-      columns.last = at_most(columns.last, rows.used);
-      gradient += columns.first;
+      const Range columns = key_columns(plan, unit.b, kt);
+      gradient += columns.first * kTile;
       if (dk) {
-        product(keys, rows.width / kLanes, columns.count(), Left{gradient, rows.columns, 1},
+        product(keys, rows.width / kLanes, columns.count(), Left{gradient, 1, kTile},
                 Right{rows.rows_of(h) + columns.first * rows.width, rows.width},
                 Start{dk, unit.dk_row, nullptr}, StoreTo{dk, unit.dk_row});
       }
@@ -116,7 +115,7 @@ inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& uni
         pack_tile(plan, s.keys, unit.b, h, kt, true);
         const KeyRows k = key_rows_of(plan, s.keys, unit.b, unit.hk, kt);
         float* out = rows.gradient + (plan.sum_of(unit.b, h) * rows.used + columns.first) * rows.width;
-        product(columns.count(), rows.width / kLanes, keys, Left{gradient, 1, rows.columns},
+        product(columns.count(), rows.width / kLanes, keys, Left{gradient, kTile, 1},
                 Right{k.data, k.row}, Start{out, rows.width, nullptr}, StoreTo{out, rows.width});
       }
     }

@@ -54,6 +54,13 @@ inline float* cut_tile(Cutter& cutter) {
   return at + kLanes;
 }
 
+// Sums by rows whose map is no straight line are added up with queries along the lanes.
+inline void turn_window(const RowsTerm& term, Window& window) {
+  if (term.affine) return;
+  window.row = 1;
+  window.step = kTile;
+}
+
 inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
   Cutter cutter{memory};
   s = BackwardScratch();
@@ -64,14 +71,16 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
   float* gradient_window = cutter.cut<float>(2 * kTile + 2 * kLanes);
   for (int64_t n = 0; n < plan.part_tiles; ++n) {
     QueryTile query = {};
-    if (plan.query_rows.on && plan.query_rows.panel) {
+    if (plan.query_rows.on && !plan.query_rows.by_pair) {
       cut_window(cutter, plan.query_rows, query.terms.query);
       cut_window(cutter, plan.query_rows, query.dquery);
+      turn_window(plan.query_rows, query.dquery);
       query.dquery_sides.data = cutter.cut<float>(2 * kTile * kLanes);
     }
-    if (plan.value_rows.on && plan.value_rows.panel) {
+    if (plan.value_rows.on && !plan.value_rows.by_pair) {
       cut_window(cutter, plan.value_rows, query.terms.value);
       cut_window(cutter, plan.value_rows, query.value_sums);
+      turn_window(plan.value_rows, query.value_sums);
       query.value_sides.data = cutter.cut<float>(2 * kTile * kLanes);
     }
     query.terms.distance_window = distance_window;
@@ -181,11 +190,11 @@ inline void begin_query_tile(const Plan& plan, QueryTile& query) {
   }
   if (plan.keys(b) == 0) return;
   const Range d = distances_of(plan, b, query.index, 0, plan.k_places.tiles_of(b));
-  if (plan.query_rows.on && plan.query_rows.panel) {
+  if (plan.query_rows.on && !plan.query_rows.by_pair) {
     open_rows(plan.query_rows, h, d.first, d.last, query.q.plain, query.rows, query.terms.query);
     clear_window(plan.query_rows, d.first, d.last, query.rows, query.dquery, query.dquery_sides);
   }
-  if (plan.value_rows.on && plan.value_rows.panel) {
+  if (plan.value_rows.on && !plan.value_rows.by_pair) {
     open_rows(plan.value_rows, h, d.first, d.last, query.dout, query.rows, query.terms.value);
     clear_window(plan.value_rows, d.first, d.last, query.rows, query.value_sums, query.value_sides);
   }
@@ -203,7 +212,7 @@ inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUni
       store(s.dcontent + c, total);
     }
   }
-  const bool query_window = plan.query_rows.on && plan.query_rows.panel && plan.keys(b) > 0;
+  const bool query_window = plan.query_rows.on && !plan.query_rows.by_pair && plan.keys(b) > 0;
   if (query_window) {
     add_sides(plan.query_rows, query.rows, query.dquery_sides, query.dquery);
     add_window_rows(plan.query_rows, h, query.rows, query.dquery, query.dq, query.dq_row);
@@ -213,7 +222,7 @@ inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUni
     if (plan.q_turn.cosine) turn_row(plan.q_turn, plan.q_turn.at(b, i0 + i), true, row);
     if (plan.bf16 || row != plan.dq.at(b, h, i0 + i)) write_row(row, plan.D, 1, plan.dq, b, h, i0 + i);
   }
-  if (plan.value_rows.gradient && plan.value_rows.panel && plan.keys(b) > 0) {
+  if (plan.value_rows.gradient && !plan.value_rows.by_pair && plan.keys(b) > 0) {
     add_sides(plan.value_rows, query.rows, query.value_sides, query.value_sums);
   }
   // The tables, in turn.
@@ -238,7 +247,7 @@ inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUni
     add_window_gradient(term, query.dquery, query.rows, query.q.plain.data, query.q.plain.row,
                         term.gradient + sum * term.used * term.width);
   }
-  if (plan.value_rows.gradient && plan.value_rows.panel && plan.keys(b) > 0) {
+  if (plan.value_rows.gradient && !plan.value_rows.by_pair && plan.keys(b) > 0) {
     const RowsTerm& term = plan.value_rows;
     add_window_gradient(term, query.value_sums, query.rows, query.dout.data, query.dout.row,
                         term.gradient + sum * term.used * term.width);

@@ -220,7 +220,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   const RowsTerm& rows = plan.query_rows;
   if (rows.on) {
     const float* ds = gradient_of(rows.inside);
-    if (rows.panel) {
+    if (!rows.by_pair) {
       scatter_rows(rows, tile, ds, query.dquery, query.dquery_sides);
     } else {
       add_row_per_pair(rows, tile, h, ds, query.dq, query.dq_row);
@@ -232,7 +232,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   }
   const RowsTerm& values = plan.value_rows;
   if (values.gradient) {
-    if (values.panel) {
+    if (!values.by_pair) {
       scatter_rows(values, tile, s.p, query.value_sums, query.value_sides);
     } else {
       add_gradient_per_pair(values, tile, s.p, query.dout.data, query.dout.row, false,
@@ -265,7 +265,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   const RowsTerm& key_rows = plan.key_rows;
   if (key_rows.on) {
     const float* ds = gradient_of(key_rows.inside);
-    if (key_rows.panel) {
+    if (!key_rows.by_pair) {
       const int64_t in_group = h - unit.hk * plan.group;
       scatter_key_rows(key_rows, tile, ds,
                        unit.dk_rows + (in_group * plan.k_places.tiles_of(b) * kTile + tile.j0) * key_rows.columns);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "locant/attention/dropout-inl.h"
+#include "locant/attention/row_sums-inl.h"
 #include "locant/attention/softmax-inl.h"
 
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
@@ -45,8 +46,8 @@ inline size_t cut_forward(const Plan& plan, ForwardScratch& s, char* memory) {
   Cutter cutter{memory};
   cut_keys(plan, false, s.keys, cutter);
   s.terms = TermState();
-  if (plan.query_rows.on && plan.query_rows.panel) cut_window(cutter, plan.query_rows, s.terms.query);
-  if (plan.value_rows.on && plan.value_rows.panel) {
+  if (plan.query_rows.on && !plan.query_rows.by_pair) cut_window(cutter, plan.query_rows, s.terms.query);
+  if (plan.value_rows.on && !plan.value_rows.by_pair) {
     cut_window(cutter, plan.value_rows, s.terms.value);
     s.terms.value_sides.data = cutter.cut<float>(2 * kTile * kLanes);
   }
@@ -179,7 +180,7 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
   const KeyRows k = key_rows_of(plan, s.keys, b, hk, kt);
   const Right v = values_of(plan, s.keys, b, hk, kt);
   const float* panel = s.keys.kt + s.keys.slot(kt) * units(plan.D) * kTile;
-  const Window* value_window = plan.value_rows.on && plan.value_rows.panel ? &s.terms.value : nullptr;
+  const Window* value_window = plan.value_rows.on && !plan.value_rows.by_pair ? &s.terms.value : nullptr;
 
   // 1 scores, and the references they are relative to
   bool moves = true;
@@ -330,7 +331,7 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s, 
       const QueryRows q = load_queries(plan, part.b, part.h, qt, false, s.q, s.q_bias, s.q_pairs);
       if (plan.dropout.on) draw_row_keys(plan, part.b, part.h, qt, s.drop_keys);
       const int64_t rows = at_most(kTile, plan.queries(part.b) - qt * kTile);
-      const bool value_window = plan.value_rows.on && plan.value_rows.panel && first_kt < last_kt;
+      const bool value_window = plan.value_rows.on && !plan.value_rows.by_pair && first_kt < last_kt;
       if (first_kt < last_kt && (plan.query_rows.on || value_window)) {
         const Range d = distances_of(plan, part.b, qt, first_kt, last_kt);
         if (plan.query_rows.on) {

@@ -37,13 +37,13 @@ void transpose_panels(const KernelSet& set, Plan& plan, bool backward, Executor&
     RowsTerm* term;
     int64_t h;
   };
-  RowsTerm* terms[] = {&plan.query_rows, &plan.key_rows, &plan.value_rows};
-  int64_t counts[3] = {0, 0, 0};
-  for (int n = 0; n < 3; ++n) {
-    const bool needed = terms[n]->on && terms[n]->panel && (backward || n < 2);
+  RowsTerm* terms[] = {&plan.query_rows, &plan.value_rows};
+  int64_t counts[2] = {0, 0};
+  for (int n = 0; n < 2; ++n) {
+    const bool needed = terms[n]->on && terms[n]->panel && (backward || n == 0);
     counts[n] = needed ? terms[n]->heads : 0;
   }
-  const int64_t total = counts[0] + counts[1] + counts[2];
+  const int64_t total = counts[0] + counts[1];
   if (total == 0) return;
   executor.run(total, [&](int64_t index, int) {
     int n = 0;
@@ -140,7 +140,7 @@ namespace {
 // Memory of the key heads' gradients. Where rows are whole vectors the caller's own is used.
 struct KeyGradients {
   float *dk = nullptr, *dv = nullptr;  // [tokens][width]: of a worker, or of all units
-  float* dk_rows = nullptr;            // [tiles][group][kTile][columns]: likewise
+  float* dk_rows = nullptr;            // [tiles][group][columns][kTile]: likewise
   uint8_t* touched = nullptr;          // [units][key tiles]
   int32_t* turn = nullptr;             // [units][key tiles], where query tiles are shared out
   int32_t* table_turn = nullptr;       // [sums of key heads]
@@ -183,7 +183,7 @@ KeyUnit unit_of(const Plan& plan, const KeyGradients& memory, int64_t b, int64_t
 int64_t backward_part_tiles(const Plan& plan, bool whole) {
   constexpr int64_t kWide = 1024;  // numbers a row: with more of them, the windows of one tile fill the cache
   for (const RowsTerm* term : {&plan.query_rows, &plan.value_rows}) {
-    if (term->on && term->panel && term->window > kWide) return 1;
+    if (term->on && !term->by_pair && term->window > kWide) return 1;
   }
   if (plan.number.gradient && plan.number.map.n > 16 * kWide) return 1;
   return std::min<int64_t>(whole ? 8 : 2, plan.q_places.tiles);
@@ -192,7 +192,7 @@ int64_t backward_part_tiles(const Plan& plan, bool whole) {
 // Whether pairs of some term add to its gradient one by one: then only one worker may serve a head.
 bool pairs_add_alone(const Plan& plan) {
   for (const RowsTerm* term : {&plan.query_rows, &plan.key_rows, &plan.value_rows}) {
-    if (term->on && !term->panel) return true;
+    if (term->on && term->by_pair) return true;
   }
   return false;
 }
@@ -236,7 +236,7 @@ void kernel_backward(const KernelCall<T>& call, const Outputs<const T>& outputs,
   if (plan.dk && (plan.bf16 || plan.D % set.lanes != 0)) memory.dk = arrays.take<float>(tokens * plan.width);
   if (plan.dv && (plan.bf16 || plan.Dv % set.lanes != 0)) memory.dv = arrays.take<float>(tokens * plan.value_width);
   const int64_t dk_rows_tile = plan.group * kTile * plan.key_rows.columns;
-  if (plan.key_rows.on && plan.key_rows.panel) {
+  if (plan.key_rows.on && !plan.key_rows.by_pair) {
     memory.dk_rows = arrays.take<float>((memory.whole ? threads * k.tiles : unit_tiles) * dk_rows_tile);
   }
   memory.touched = arrays.take<uint8_t>(unit_tiles);

@@ -119,8 +119,8 @@ struct KeyStore {
   float* natural = nullptr;  // [64][units of a row]
   float* v_pairs = nullptr;  // [tiles][32][value_width]
   float* k_pairs = nullptr;  // [tiles][32][width]
-  float* row_numbers = nullptr;  // [tiles][64][key row columns]: k . rows, where key rows are on
-  float* side_numbers = nullptr;  // [tiles][2][64]: of the rows before and after the map
+  float* row_numbers = nullptr;  // [tiles][key row columns][64]: rows . k, where key rows are on
+  float* by_channel = nullptr;   // [width][64]: keys for these, where kt is not the same
 
   int64_t slot(int64_t kt_index) const { return kt_index - chunk * tiles; }
 };
@@ -173,7 +173,7 @@ inline void cut_keys(const Plan& plan, bool backward, KeyStore& store, Cutter& c
                  (backward && plan.D % kLanes != 0);
   store.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.keys_unseen || plan.bf16;
   // Forward, only pairs of keys and queries that multiply their rows one by one come back to them.
-  const bool by_pair = plan.key_rows.on && !plan.key_rows.panel;
+  const bool by_pair = plan.key_rows.on && plan.key_rows.by_pair;
   store.keep_k = by_pair || (backward && (!kPairs || plan.key_rows.on));
   store.keep_v = !kPairs;
   store.packed = cutter.template cut<uint8_t>(tiles);
@@ -192,9 +192,9 @@ inline void cut_keys(const Plan& plan, bool backward, KeyStore& store, Cutter& c
       store.v_pairs = cutter.template cut<float>(units(chunk) * plan.value_width);
     }
   }
-  if (plan.key_rows.on && plan.key_rows.panel) {
-    store.row_numbers = cutter.template cut<float>(chunk * plan.key_rows.columns + kLanes);
-    store.side_numbers = cutter.template cut<float>(2 * chunk);
+  if (plan.key_rows.on && !plan.key_rows.by_pair) {
+    store.row_numbers = cutter.template cut<float>(chunk * plan.key_rows.columns);
+    store.by_channel = cutter.template cut<float>(kTile * plan.width);
   }
 }
 
@@ -226,18 +226,16 @@ inline Range columns_of(const RowsTerm& term, int64_t from, int64_t to) {
   return {low, high + 1};
 }
 
-// Columns of the key rows that the keys of tile kt meet at some query, in whole vectors. In short
-// sequences those are fewer than there are: a key has at most Q distances.
+// Columns of the key rows that the keys of tile kt meet at some query. In short sequences those are
+// fewer than there are: a key has at most Q distances.
 inline Range key_columns(const Plan& plan, int64_t b, int64_t kt) {
   const RowsTerm& term = plan.key_rows;
   const int64_t queries = plan.q_places.tiles_of(b);
-  if (!term.steady || !plan.simple || queries == 0) return {0, term.columns};
+  if (!term.steady || !plan.simple || queries == 0) return {0, term.used};
   const TileSpan *q = plan.q_places.spans(b), &k = plan.k_places.spans(b)[kt];
   const int64_t low = at_least(k.min - q[queries - 1].max, -plan.left);
   const int64_t high = at_least(low, at_most(k.max - q[0].min, plan.right));
-  // Lanes beyond the last key, the last query and the mask do not count, but are read.
-  const Range range = columns_of(term, low - kTile, high + kTile);
-  return {range.first / kLanes * kLanes, at_most((range.last + 2 * kLanes - 1) / kLanes * kLanes, term.columns)};
+  return columns_of(term, low, high);  // what masked pairs read beside them counts for nothing
 }
 
 // Makes the store one of (b, h) and this chunk.
@@ -306,23 +304,17 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
     }
   }
   const RowsTerm& rows = plan.key_rows;
-  if (rows.on && rows.panel) {
+  if (rows.on && !rows.by_pair) {
     float* numbers = store.row_numbers + slot * kTile * rows.columns;
     const Range columns = key_columns(plan, b, kt);
-    product(keys, columns.count() / kLanes, plan.D, Left{k.data, k.row, 1},
-            Right{rows.panel_of(h) + columns.first, rows.columns}, Start{},
-            StoreTo{numbers + columns.first, rows.columns});
-    float* sides = store.side_numbers + slot * 2 * kTile;
-    const int32_t side_columns[2] = {rows.column[0], rows.column[rows.map.n + 1]};
-    for (int side = 0; side < 2; ++side) {
-      const int64_t c = side_columns[side];
-      const bool reached = c >= columns.first && c < columns.last;
-      for (int64_t j = 0; j < keys; ++j) sides[side * kTile + j] = reached ? numbers[j * rows.columns + c] : 0;
+    const float factor = rows.factor / rows.row_factor;
+    const float* panel = store.kt + slot * units(plan.D) * kTile;
+    if (kPairs || factor != plan.score_factor) {
+      transpose_tile(k.data, k.row, keys, plan.D, factor, store.by_channel, kTile);
+      panel = store.by_channel;
     }
-    for (int64_t j = keys; j < kTile; ++j) {
-      sides[j] = sides[kTile + j] = 0;
-      clear(numbers + j * rows.columns, rows.columns);
-    }
+    product(columns.count(), kTileVecs, plan.D, Left{rows.rows_of(h) + columns.first * rows.width, rows.width, 1},
+            Right{panel, kTile}, Start{}, StoreTo{numbers + columns.first * kTile, kTile});
   }
 }
 

@@ -117,7 +117,7 @@ struct NumberTerm {
   LOCANT_PLAN_INLINE int64_t head(int64_t h) const { return heads == 1 ? 0 : h; }
 };
 
-// Query, key or value rows. Only rows reachable in this call are kept, as columns 1 .. of a panel;
+// Query, key or value rows. Only rows reachable in this call are kept, as columns 1 .. of a product;
 // column 0 and the one after the last are zero and stand for "no row".
 struct RowsTerm {
   bool on = false;
@@ -125,12 +125,13 @@ struct RowsTerm {
   Map map;
   int64_t heads = 1;          // 1: shared
   int64_t used = 0;           // columns that mean something: reachable rows + 2
-  int64_t columns = 0;        // of a panel, padded so that any pick stays inside
+  int64_t columns = 0;        // of a product; of a panel padded so that any pick stays inside
   int64_t first_row = 0;      // table row of column 1
   int64_t width = 0;          // of a row, padded to whole vectors
   const int32_t* column = nullptr;  // [map.n + 2], by entry
-  float* panel = nullptr;  // [heads][channels][columns]: transposed, times the factor of its scores.
-                           // Null: too large, every pair multiplies its row
+  bool by_pair = false;    // too large for products: every pair multiplies its row
+  float* panel = nullptr;  // query and value rows: [heads][channels][columns], transposed, times the
+                           // factor of its scores. Null: not needed
   float* rows = nullptr;   // [heads][used][width]: times `row_factor`
   float factor = 1, row_factor = 1;
   // kLanes neighbouring distances pick from kLanes neighbouring columns: the window that starts at
@@ -275,7 +276,7 @@ struct KeyUnit {
   float* dv = nullptr;
   int64_t dv_row = 0;
   uint8_t* touched = nullptr;  // [key tiles] something was added already
-  float* dk_rows = nullptr;    // [group][K padded][key row columns]: gradients of k . rows
+  float* dk_rows = nullptr;    // [group][key tiles][key row columns][kTile]: gradients of rows . k
   int64_t next_b = -1, next_hk = 0;  // what the same worker will do next, if worth a prefetch
   int32_t* turn = nullptr;        // [key tiles] next number. Null: alone
   int32_t* table_turn = nullptr;  // the same for the tables, shared by the sequences of a sum

@@ -168,7 +168,7 @@ RowsTerm rows_term(const IndexMap& index, const Table<float>& table, int64_t lan
   out.affine = affine;
   out.steady = steady;
   if (affine) out.affine_offset = column[1] - 1;
-  out.columns = round_up(out.used + lanes, kTile);
+  out.columns = windowed ? round_up(out.used + lanes, kTile) : out.used;
   // A chunk of keys and a tile of queries see so many distances, the mask's edges included.
   const int64_t span = (plan.chunk_tiles + 8) * kTile;
   out.window = windowed && steady && plan.simple ? std::min(out.columns, span) : out.columns;
@@ -177,19 +177,25 @@ RowsTerm rows_term(const IndexMap& index, const Table<float>& table, int64_t lan
   const bool fits = windowed ? out.window <= kMostColumns + 1024
                              : out.columns <= kMostColumns && plan.chunk_tiles * kTile * out.columns *
                                    static_cast<int64_t>(sizeof(float)) <= kMostPackedRows;
-  if (fits) find_picks(out, lanes, arrays);
+  out.by_pair = !fits;
   out.factor = static_cast<float>(factor);
   out.row_factor = static_cast<float>(row_factor);
   out.rows = arrays.take<float>(out.heads * out.used * out.width);
   for (int64_t h = 0; h < out.heads; ++h) {
     float* to = out.rows + h * out.used * out.width;
-    std::fill(to, to + out.used * out.width, 0.0f);
+    std::fill_n(to, out.width, 0.0f);
     for (int64_t r = 0; r < count; ++r) {
+      to += out.width;
       const float* from = table.row(h, out.first_row + r);
-      for (int64_t c = 0; c < table.width; ++c) to[(r + 1) * out.width + c] = from[c] * out.row_factor;
+      for (int64_t c = 0; c < table.width; ++c) to[c] = from[c] * out.row_factor;
+      std::fill(to + table.width, to + out.width, 0.0f);
     }
+    std::fill_n(to + out.width, out.width, 0.0f);
   }
-  out.panel = fits ? arrays.take<float>(out.heads * out.channels * out.columns) : nullptr;
+  if (fits && windowed) {
+    find_picks(out, lanes, arrays);
+    out.panel = arrays.take<float>(out.heads * out.channels * out.columns);
+  }
   return out;
 }
 

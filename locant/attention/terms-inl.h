@@ -1,20 +1,20 @@
-// The terms of a tile: what they add to its scores, as start values of the product, and the adjoint
-// of each, from the gradient of the scores to that of the tables. Decisions are made once a tile:
-// far from the map a term is one number or one number a row; where positions are consecutive it is a
-// window over distances; only otherwise an index per pair.
+// The terms of a tile: what they add to its scores, as start values of the product. Decisions are made
+// once a tile: far from the map a term is one number or one number a row; where positions are
+// consecutive it is a window over distances; only otherwise an index per pair.
 #pragma once
 
-#include "locant/attention/keys-inl.h"
+#include "locant/attention/diagonals-inl.h"
 
 namespace locant::attention::LOCANT_SIMD_NAMESPACE {
 
-// Columns of a rows term for the 64 queries of a tile: [kTile][row], column c at [c - first]. What lies
-// beside the computed columns is read for masked pairs only.
+// Columns of a rows term for the 64 queries of a tile: [kTile][row], column c at [c - first]; or by
+// column, [column][kTile]. What lies beside the computed columns is read for masked pairs only.
 struct Window {
   float* data = nullptr;
-  int64_t row = 0;
+  int64_t row = 0, step = 1;    // from query to query, from column to column
   int64_t first = 0, last = 0;  // computed columns [first, last), whole vectors
-  float* at(int64_t i, int64_t column) const { return data + i * row + column - first; }
+  bool by_column() const { return step != 1; }
+  float* at(int64_t i, int64_t column) const { return data + i * row + (column - first) * step; }
 };
 
 inline void open_window(const RowsTerm& term, int64_t from, int64_t to, Window& window) {
@@ -164,7 +164,7 @@ inline void add_number(const Plan& plan, const Tile& tile, int64_t h, const Term
 // q [rows][D] times the panel of head h, for the columns that the distances [from, to] reach.
 inline void open_rows(const RowsTerm& term, int64_t h, int64_t from, int64_t to, const Left& q,
                       int64_t rows, Window& window) {
-  if (!term.panel) return;
+  if (term.by_pair) return;
   open_window(term, from, to, window);
   product(rows, (window.last - window.first) / kLanes, term.channels, q,
           Right{term.panel_of(h) + window.first, term.columns}, Start{},
@@ -184,7 +184,7 @@ inline int32_t column_at(const RowsTerm& term, int64_t d) { return term.column[t
 // Start values (i, j) = window[i][column of the distance]; q: where there is no window.
 inline void add_rows(const Plan& plan, const RowsTerm& term, const Tile& tile, int64_t h,
                      const Window& window, const Left& q, float* numbers, Sources& sources) {
-  if (!term.panel || !tile.consecutive) {
+  if (term.by_pair || !tile.consecutive) {
     const float* rows = term.rows_of(h);
     const float factor = term.factor / term.row_factor;
     for (int64_t i = 0; i < tile.rows; ++i) {
@@ -196,9 +196,8 @@ inline void add_rows(const Plan& plan, const RowsTerm& term, const Tile& tile, i
           x[n] = 0;
           if (position < 0) continue;
           const int32_t column = column_at(term, d);
-          x[n] = term.panel ? *window.at(i, column)
-                            : factor * dot(q.data + i * q.row, rows + column * term.width,
-                                           term.channels);
+          x[n] = term.by_pair ? factor * dot(q.data + i * q.row, rows + column * term.width, term.channels)
+                              : *window.at(i, column);
         }
         sources.put(i, c, load(x));
       }
@@ -226,6 +225,7 @@ inline void add_rows(const Plan& plan, const RowsTerm& term, const Tile& tile, i
       for (int64_t c = 0; c < kTile; c += kLanes) {
         const int64_t from = tile.distance + c - i - map.first + kLanes;
         const int64_t w = at_most(at_least(from, 0), map.n + kLanes);
+        __builtin_prefetch(row + term.low[at_most(w + kTile, map.n + kLanes)], 0, 2);  // of the next key tile
         sources.put(i, c, pick(row + term.low[w], term.lanes + w * kLanes));
       }
     }
@@ -251,7 +251,7 @@ inline void add_key_rows(const Plan& plan, const Tile& tile, const KeyStore& key
   const int64_t slot = keys.slot(kt);
   const float* numbers = keys.row_numbers + slot * kTile * term.columns;
   const Map& map = term.map;
-  if (!term.panel || !tile.consecutive) {
+  if (term.by_pair || !tile.consecutive) {
     const float* rows = term.rows_of(h);
     const float factor = term.factor / term.row_factor;
     for (int64_t i = 0; i < tile.rows; ++i) {
@@ -263,8 +263,8 @@ inline void add_key_rows(const Plan& plan, const Tile& tile, const KeyStore& key
           if (j >= tile.keys) continue;
           const int64_t d = static_cast<int64_t>(tile.k_position[j]) - tile.q_position[i];
           const int32_t column = column_at(term, d);
-          x[n] = term.panel ? numbers[j * term.columns + column]
-                            : factor * dot(k.data + j * k.row, rows + column * term.width, plan.D);
+          x[n] = term.by_pair ? factor * dot(k.data + j * k.row, rows + column * term.width, plan.D)
+                              : numbers[column * kTile + j];
         }
         sources.put(i, c, load(x));
       }
@@ -274,35 +274,17 @@ inline void add_key_rows(const Plan& plan, const Tile& tile, const KeyStore& key
   }
   const Side side = side_of(map, tile);
   if (side == Side::kBefore || side == Side::kAfter) {
-    sources.add({keys.side_numbers + (slot * 2 + (side == Side::kAfter)) * kTile, 0, nullptr});
+    const int64_t column = term.column[side == Side::kBefore ? 0 : map.n + 1];
+    sources.add({numbers + column * kTile, 0, nullptr});
     return;
   }
-  for (int64_t i0 = 0; i0 < tile.rows; i0 += kLanes) {
-    for (int64_t c = 0; c < kTile; c += kLanes) {
-      // Rows of the block are keys, lanes are queries from the last to the first; then transposed.
-      Vec block[kLanes];
-      for (int n = 0; n < kLanes; ++n) {
-        const float* row = numbers + (c + n) * term.columns;
-        const int64_t from = tile.distance + c + n - (i0 + kLanes - 1);
-        if (term.low) {
-          const int64_t w = at_most(at_least(from - map.first + kLanes, 0), map.n + kLanes);
-          // The same pick of the next key tile, which stands kTile further along the map.
-          const int64_t next = at_most(w + kTile, map.n + kLanes);
-          __builtin_prefetch(row + kTile * term.columns + term.low[next]);
-          block[n] = pick(row + term.low[w], term.lanes + w * kLanes);
-        } else {
-          float x[kLanes];
-          for (int l = 0; l < kLanes; ++l) x[l] = row[column_at(term, from + l)];
-          block[n] = load(x);
-        }
-      }
-      transpose(block);
-      for (int n = 0; n < kLanes; ++n) {
-        const int64_t i = i0 + kLanes - 1 - n;
-        if (i < tile.rows) sources.put(i, c, block[n]);
-      }
-    }
-  }
+  const TileColumns columns(term, tile, 0, term.used);
+  const bool filled = sources.filled;
+  float* buffer = sources.buffer;
+  each_diagonal(tile, columns, numbers, kTile * term.columns, [&](int64_t i, int64_t c, Vec x) {
+    float* at = buffer + i * kTileRow + c;
+    store(at, filled ? load(at) + x : x);
+  });
   sources.filled = true;
 }
 
@@ -350,105 +332,6 @@ inline Start start_values(const Plan& plan, const Tile& tile, int64_t b, int64_t
     sources.add({plan.key_numbers_of(b, h) + tile.j0, 0, nullptr});
   }
   return sources.sum(tile.rows);
-}
-
-// ---- value rows
-
-// at[lane] += numbers[0 .. n), by lane.
-inline void add_by_lane(const float* numbers, int64_t n, float* at) {
-  Vec sum = load(at);
-  int64_t j = 0;
-  for (; j + kLanes <= n; j += kLanes) sum = sum + load(numbers + j);
-  if (j < n) sum = sum + load_first(numbers + j, static_cast<int>(n - j));
-  store(at, sum);
-}
-
-// Adds row by row the numbers x of a tile to window columns of their distances, and to `sides` what
-// lies beyond the map: value rows (x: probabilities), query rows backward (x: gradient of the scores).
-inline void scatter_rows(const RowsTerm& term, const Tile& tile, const float* x, const Window& window,
-                         const SideSums& sides) {
-  const Map& map = term.map;
-  if (!tile.consecutive) {
-    for (int64_t i = 0; i < tile.rows; ++i) {
-      for (int64_t j = 0; j < tile.keys; ++j) {
-        const int64_t d = static_cast<int64_t>(tile.k_position[j]) - tile.q_position[i];
-        *window.at(i, column_at(term, d)) += x[i * kTileRow + j];
-      }
-    }
-    return;
-  }
-  for (int64_t i = 0; i < tile.rows; ++i) {
-    // Distance of column j is first + j; the map begins at column a and ends before column b.
-    const float* row = x + i * kTileRow;
-    const int64_t first = tile.distance - i;
-    const int64_t a = at_most(at_least(map.first - first, 0), tile.keys);
-    const int64_t b = at_most(at_least(map.first + map.n - first, 0), tile.keys);
-    if (a > 0) add_by_lane(row, a, sides.at(0, i));
-    if (b < tile.keys) add_by_lane(row + b, tile.keys - b, sides.at(1, i));
-    if (b <= a) continue;
-    const int64_t e = map.entry(first + a);
-    if (term.affine) {
-      float* to = window.at(i, e + term.affine_offset);
-      int64_t j = 0;
-      for (; j + kLanes <= b - a; j += kLanes) store(to + j, load(to + j) + load(row + a + j));
-      const int n = static_cast<int>(b - a - j);
-      if (n > 0) store_first(to + j, load_first(to + j, n) + load_first(row + a + j, n), n);
-    } else {
-      float* to = window.at(i, 0);
-      for (int64_t j = 0; j < b - a; ++j) to[term.column[e + j]] += row[a + j];
-    }
-  }
-}
-
-inline void clear_sides(const SideSums& sides) { clear(sides.data, 2 * kTile * kLanes); }
-
-// The end of a query tile: the sides go to their columns, which the window must hold.
-inline void add_sides(const RowsTerm& term, int64_t rows, const SideSums& sides, const Window& window) {
-  const int32_t columns[2] = {term.column[0], term.column[term.map.n + 1]};
-  for (int side = 0; side < 2; ++side) {
-    // A side that no distance of this window reaches has nothing to add.
-    if (columns[side] < window.first || columns[side] >= window.last) continue;
-    for (int64_t r = 0; r < rows; r += kLanes) {
-      Vec sums[kLanes];
-      for (int64_t l = 0; l < kLanes; ++l) sums[l] = load(sides.at(side, r + l));
-      float total[kLanes];
-      store(total, rows_sum(sums));
-      for (int64_t l = 0; l < at_most(kLanes, rows - r); ++l) {
-        *window.at(r + l, columns[side]) += total[l];
-      }
-    }
-  }
-}
-
-// out[i] += sum of x_ij rows(distance), for tables too large for a panel.
-inline void add_row_per_pair(const RowsTerm& term, const Tile& tile, int64_t h, const float* x,
-                             float* out, int64_t out_row) {
-  for (int64_t i = 0; i < tile.rows; ++i) {
-    for (int64_t j = 0; j < tile.keys; ++j) {
-      const int64_t d = static_cast<int64_t>(tile.k_position[j]) - tile.q_position[i];
-      const float* row = term.rows_of(h) + column_at(term, d) * term.width;
-      const Vec p = set(x[i * kTileRow + j]);
-      for (int64_t c = 0; c < term.width; c += kLanes) {
-        store(out + i * out_row + c, fma(p, load(row + c), load(out + i * out_row + c)));
-      }
-    }
-  }
-}
-
-inline void clear_window(const RowsTerm& term, int64_t from, int64_t to, int64_t rows, Window& window,
-                         const SideSums& sides) {
-  clear_sides(sides);
-  open_window(term, from, to, window);
-  for (int64_t i = 0; i < rows; ++i) clear(window.data + i * window.row, window.last - window.first);
-}
-
-// out[rows][width] += window . rows of the table.
-inline void add_window_rows(const RowsTerm& term, int64_t h, int64_t rows, const Window& window,
-                            float* out, int64_t out_row) {
-  const int64_t last = at_most(window.last, term.used);
-  product(rows, term.width / kLanes, last - window.first, Left{window.data, window.row, 1},
-          Right{term.rows_of(h) + window.first * term.width, term.width},
-          Start{out, out_row, nullptr}, StoreTo{out, out_row});
 }
 
 }  // namespace locant::attention::LOCANT_SIMD_NAMESPACE
