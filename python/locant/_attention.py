@@ -138,7 +138,8 @@ def _arguments(
         _check_types(q, k, v)
     causal, left, right = _limits("attention", causal, window)
     for name, number in (("scale", scale), ("softcap", softcap), ("dropout", dropout)):
-        _check_number("attention", name, number)
+        if number is not None:
+            _check_number("attention", name, number)
     device = q.device.type
     known = device == "cpu" or torch.amp.is_autocast_available(device)
     autocast = known and torch.is_autocast_enabled(device)
@@ -161,8 +162,9 @@ def _arguments(
             raise ValueError("attention: give cu_seqlens_q and cu_seqlens_k, or neither")
         cu_seqlens_q = _whole("attention: cu_seqlens_q", cu_seqlens_q)
         cu_seqlens_k = _whole("attention: cu_seqlens_k", cu_seqlens_k)
+    q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
     if scale is None:
-        scale = q.shape[-1] ** -0.5 if q.dim() and q.shape[-1] else 1.0
+        scale = q_shape[-1] ** -0.5 if q_shape and q_shape[-1] else 1.0
 
     flat, scaled = _NO_TERMS, 0
     scheme, width, layer, dense = "", 1, 0, None
@@ -170,14 +172,14 @@ def _arguments(
         if isinstance(position, Terms):
             terms = position
         else:
-            if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
+            if not len(q_shape) == len(k_shape) == len(v_shape) == 4:
                 _explain(q, k, v)
             call = Call(
-                q.shape[2],
-                k.shape[2],
-                q.shape[1],
-                q.shape[3],
-                v.shape[3],
+                q_shape[2],
+                k_shape[2],
+                q_shape[1],
+                q_shape[3],
+                v_shape[3],
                 causal,
                 (left, right),
                 q_positions,

@@ -83,13 +83,16 @@ class Rope(BuiltIn):
         self._by_length = scaling in ("dynamic", "longrope")
         self._rotation: Tensor | None = lowered[11] if lowered[11].numel() else None
         self._scale_factor = float(lowered[12][0])
+        # Made once: a call costs little more than its terms otherwise.
+        self._fixed = Terms(rotation=self._rotation, scale_factor=self._scale_factor)
 
     def terms(self, call: Call) -> Terms:
         """A rotation; the frequencies of "dynamic" and "longrope" depend on the call's length."""
         self.check_head_size(call)
         turn = self._rotation
-        if turn is not None and self._by_length:
-            if call.is_unread():
-                return self.by_registry()
-            turn = rotation_of_length(self, call, turn.numel())
+        if turn is None or not self._by_length:
+            return self._fixed
+        if call.is_unread():
+            return self.by_registry()
+        turn = rotation_of_length(self, call, turn.numel())
         return Terms(rotation=turn, scale_factor=self._scale_factor)
