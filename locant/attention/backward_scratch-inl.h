@@ -192,11 +192,11 @@ inline void begin_query_tile(const Plan& plan, QueryTile& query) {
   const Range d = distances_of(plan, b, query.index, 0, plan.k_places.tiles_of(b));
   if (plan.query_rows.on && !plan.query_rows.by_pair) {
     open_rows(plan.query_rows, h, d.first, d.last, query.q.plain, query.rows, query.terms.query);
-    clear_window(plan.query_rows, d.first, d.last, query.rows, query.dquery, query.dquery_sides);
+    clear_window(plan.query_rows, d.first, d.last, query.rows, query.dquery, query.dquery_sides, plan.simple);
   }
   if (plan.value_rows.on && !plan.value_rows.by_pair) {
     open_rows(plan.value_rows, h, d.first, d.last, query.dout, query.rows, query.terms.value);
-    clear_window(plan.value_rows, d.first, d.last, query.rows, query.value_sums, query.value_sides);
+    clear_window(plan.value_rows, d.first, d.last, query.rows, query.value_sums, query.value_sides, plan.simple);
   }
 }
 

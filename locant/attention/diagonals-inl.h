@@ -45,13 +45,19 @@ struct TileColumns {
       : first(tile.distance - kTile - kLanes + 1) {
     const Map& map = term.map;
     const IVec least = iset(static_cast<int32_t>(low)), most = iset(static_cast<int32_t>(high - 1));
-    const bool inside = first >= map.first - 1 && first + kCount <= map.first + map.n + 1;
-    const int32_t* column = term.column + (first - map.first + 1);
-    if (!inside) {
-      for (int64_t t = 0; t < kCount; ++t) at[t] = term.column[map.entry(first + t)];
-      column = at;
+    for (int64_t t = 0; t < kCount; t += kLanes) {
+      const int64_t entry = first + t - map.first + 1;
+      IVec column;
+      if (entry >= 0 && entry + kLanes <= map.n + 2) {
+        column = iload(term.column + entry);
+      } else if (entry + kLanes <= 1 || entry > map.n) {
+        column = iset(term.column[entry <= 0 ? 0 : map.n + 1]);
+      } else {
+        for (int64_t l = 0; l < kLanes; ++l) at[t + l] = term.column[map.entry(first + t + l)];
+        column = iload(at + t);
+      }
+      istore(at + t, imin(imax(column, least), most));
     }
-    for (int64_t t = 0; t < kCount; t += kLanes) istore(at + t, imin(imax(iload(column + t), least), most));
   }
   const int32_t* of(int64_t distance) const { return at + (distance - first); }
 };

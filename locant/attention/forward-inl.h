@@ -238,7 +238,7 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
             StoreTo{out, plan.value_width, ahead}, Sums());
   }
   if (value_window) {
-    if (!far) scatter_rows(plan.value_rows, tile, s.scores, *value_window, s.terms.value_sides);
+    if (!far) scatter_rows(plan.value_rows, tile, s.scores, *value_window, s.terms.value_sides, false);
   } else if (plan.value_rows.on) {
     add_row_per_pair(plan.value_rows, tile, h, s.scores, state.out, plan.value_width);
   }
@@ -337,7 +337,7 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s, 
         if (plan.query_rows.on) {
           open_rows(plan.query_rows, part.h, d.first, d.last, q.plain, rows, s.terms.query);
         }
-        if (value_window) clear_window(plan.value_rows, d.first, d.last, rows, s.terms.value, s.terms.value_sides);
+        if (value_window) clear_window(plan.value_rows, d.first, d.last, rows, s.terms.value, s.terms.value_sides, false);
       }
       for (int64_t n = 0; n < last_kt - first_kt; ++n) {
         const int64_t kt = plan.downwards ? last_kt - 1 - n : first_kt + n;

@@ -17,8 +17,9 @@ inline void add_by_lane(const float* numbers, int64_t n, float* at) {
 
 // Adds row by row the numbers x of a tile to window columns of their distances, and to `sides` what
 // lies beyond the map: value rows (x: probabilities), query rows backward (x: gradient of the scores).
+// once: no query meets a distance of the map twice, and the window was opened for that.
 inline void scatter_rows(const RowsTerm& term, const Tile& tile, const float* x, const Window& window,
-                         const SideSums& sides) {
+                         const SideSums& sides, bool once) {
   const Map& map = term.map;
   if (!tile.consecutive) {
     for (int64_t i = 0; i < tile.rows; ++i) {
@@ -59,7 +60,16 @@ inline void scatter_rows(const RowsTerm& term, const Tile& tile, const float* x,
     if (b < tile.keys) add_by_lane(row + b, tile.keys - b, sides.at(1, i));
     if (b <= a) continue;
     const int64_t e = map.entry(first + a);
-    if (term.affine) {
+    if (term.affine && once) {
+      // Beside the window only masked pairs lie.
+      const int64_t column = e + term.affine_offset;
+      const int64_t last = at_most(b - a, window.last - column);
+      float* to = window.at(i, column);
+      int64_t j = at_least(0, window.first - column);
+      for (; j + kLanes <= last; j += kLanes) store(to + j, load(row + a + j));
+      const int n = static_cast<int>(last - j);
+      if (n > 0) store_first(to + j, load_first(row + a + j, n), n);
+    } else if (term.affine) {
       float* to = window.at(i, e + term.affine_offset);
       int64_t j = 0;
       for (; j + kLanes <= b - a; j += kLanes) store(to + j, load(to + j) + load(row + a + j));
@@ -106,13 +116,20 @@ inline void add_row_per_pair(const RowsTerm& term, const Tile& tile, int64_t h, 
   }
 }
 
+// once: every query of the tile will write all columns but the first and last ones, which others of
+// the tile reach and it does not.
 inline void clear_window(const RowsTerm& term, int64_t from, int64_t to, int64_t rows, Window& window,
-                         const SideSums& sides) {
+                         const SideSums& sides, bool once) {
   clear_sides(sides);
   open_window(term, from, to, window);
   const int64_t columns = window.last - window.first;
   if (window.by_column()) return clear(window.data, columns * kTile);
-  for (int64_t i = 0; i < rows; ++i) clear(window.data + i * window.row, columns);
+  const int64_t ends = once && term.affine ? 2 * kTile : columns;
+  for (int64_t i = 0; i < rows; ++i) {
+    float* row = window.data + i * window.row;
+    clear(row, at_most(ends, columns));
+    if (columns > ends) clear(row + at_least(ends, columns - ends), at_most(ends, columns - ends));
+  }
 }
 
 // out[rows][width] += window . rows of the table.
