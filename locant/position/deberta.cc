@@ -100,7 +100,7 @@ Description Deberta::describe() const {
           .acts = "scores, inside the scale",
           .where = "every layer",
           .learns = "one table for all layers, projections in each",
-          .cost = "two more products with the rows; 1.45x, 2.1x in short texts",
+          .cost = "two more products with the rows; 1.34x, 1.9x in short texts",
           .beyond = "defined: far distances share the last row",
           .users = "DeBERTa v1, v2, v3"};
 }
