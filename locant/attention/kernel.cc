@@ -33,10 +33,6 @@ const KernelSet& kernel_set([[maybe_unused]] bool bf16) {
 }
 
 void transpose_panels(const KernelSet& set, Plan& plan, bool backward, Executor& executor) {
-  struct Job {
-    RowsTerm* term;
-    int64_t h;
-  };
   RowsTerm* terms[] = {&plan.query_rows, &plan.value_rows};
   int64_t counts[2] = {0, 0};
   for (int n = 0; n < 2; ++n) {
@@ -192,7 +188,7 @@ int64_t backward_part_tiles(const Plan& plan, bool whole) {
 // Whether pairs of some term add to its gradient one by one: then only one worker may serve a head.
 bool pairs_add_alone(const Plan& plan) {
   for (const RowsTerm* term : {&plan.query_rows, &plan.key_rows, &plan.value_rows}) {
-    if (term->on && term->by_pair) return true;
+    if (term->by_pair) return true;
   }
   return false;
 }

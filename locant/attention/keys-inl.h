@@ -173,8 +173,7 @@ inline void cut_keys(const Plan& plan, bool backward, KeyStore& store, Cutter& c
                  (backward && plan.D % kLanes != 0);
   store.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.keys_unseen || plan.bf16;
   // Forward, only pairs of keys and queries that multiply their rows one by one come back to them.
-  const bool by_pair = plan.key_rows.on && plan.key_rows.by_pair;
-  store.keep_k = by_pair || (backward && (!kPairs || plan.key_rows.on));
+  store.keep_k = plan.key_rows.by_pair || (backward && (!kPairs || plan.key_rows.on));
   store.keep_v = !kPairs;
   store.packed = cutter.template cut<uint8_t>(tiles);
   store.kt = cutter.template cut<float>(chunk * units(plan.D));

@@ -60,21 +60,21 @@ inline void scatter_rows(const RowsTerm& term, const Tile& tile, const float* x,
     if (b < tile.keys) add_by_lane(row + b, tile.keys - b, sides.at(1, i));
     if (b <= a) continue;
     const int64_t e = map.entry(first + a);
-    if (term.affine && once) {
+    if (term.affine) {
       // Beside the window only masked pairs lie.
       const int64_t column = e + term.affine_offset;
       const int64_t last = at_most(b - a, window.last - column);
       float* to = window.at(i, column);
       int64_t j = at_least(0, window.first - column);
-      for (; j + kLanes <= last; j += kLanes) store(to + j, load(row + a + j));
+      for (; j + kLanes <= last; j += kLanes) {
+        const Vec sum = once ? zero() : load(to + j);
+        store(to + j, sum + load(row + a + j));
+      }
       const int n = static_cast<int>(last - j);
-      if (n > 0) store_first(to + j, load_first(row + a + j, n), n);
-    } else if (term.affine) {
-      float* to = window.at(i, e + term.affine_offset);
-      int64_t j = 0;
-      for (; j + kLanes <= b - a; j += kLanes) store(to + j, load(to + j) + load(row + a + j));
-      const int n = static_cast<int>(b - a - j);
-      if (n > 0) store_first(to + j, load_first(to + j, n) + load_first(row + a + j, n), n);
+      if (n > 0) {
+        const Vec sum = once ? zero() : load_first(to + j, n);
+        store_first(to + j, sum + load_first(row + a + j, n), n);
+      }
     } else {
       for (int64_t j = 0; j < b - a; ++j) *window.at(i, term.column[e + j]) += row[a + j];
     }

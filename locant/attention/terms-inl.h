@@ -279,12 +279,8 @@ inline void add_key_rows(const Plan& plan, const Tile& tile, const KeyStore& key
     return;
   }
   const TileColumns columns(term, tile, 0, term.used);
-  const bool filled = sources.filled;
-  float* buffer = sources.buffer;
-  each_diagonal(tile, columns, numbers, kTile * term.columns, [&](int64_t i, int64_t c, Vec x) {
-    float* at = buffer + i * kTileRow + c;
-    store(at, filled ? load(at) + x : x);
-  });
+  each_diagonal(tile, columns, numbers, kTile * term.columns,
+                [&](int64_t i, int64_t c, Vec x) { sources.put(i, c, x); });
   sources.filled = true;
 }
 

@@ -138,8 +138,7 @@ def _arguments(
         _check_types(q, k, v)
     causal, left, right = _limits("attention", causal, window)
     for name, number in (("scale", scale), ("softcap", softcap), ("dropout", dropout)):
-        if number is not None:
-            _check_number("attention", name, number)
+        _check_number("attention", name, number)
     device = q.device.type
     known = device == "cpu" or torch.amp.is_autocast_available(device)
     autocast = known and torch.is_autocast_enabled(device)

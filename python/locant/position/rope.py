@@ -81,18 +81,16 @@ class Rope(BuiltIn):
         super().__init__(specification_of("rope", options), head_size=head_size, layer=layer)
         lowered = self.lowered(Call(1, 1, head_size=head_size))
         self._by_length = scaling in ("dynamic", "longrope")
-        self._rotation: Tensor | None = lowered[11] if lowered[11].numel() else None
-        self._scale_factor = float(lowered[12][0])
+        turn: Tensor | None = lowered[11] if lowered[11].numel() else None
         # Made once: a call costs little more than its terms otherwise.
-        self._fixed = Terms(rotation=self._rotation, scale_factor=self._scale_factor)
+        self._fixed = Terms(rotation=turn, scale_factor=float(lowered[12][0]))
 
     def terms(self, call: Call) -> Terms:
         """A rotation; the frequencies of "dynamic" and "longrope" depend on the call's length."""
         self.check_head_size(call)
-        turn = self._rotation
+        turn = self._fixed.rotation
         if turn is None or not self._by_length:
             return self._fixed
         if call.is_unread():
             return self.by_registry()
-        turn = rotation_of_length(self, call, turn.numel())
-        return Terms(rotation=turn, scale_factor=self._scale_factor)
+        return self._fixed._replace(rotation=rotation_of_length(self, call, turn.numel()))
