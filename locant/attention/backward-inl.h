@@ -99,7 +99,7 @@ inline void finish_keys(const Plan& plan, BackwardScratch& s, const KeyUnit& uni
       for (int64_t j = 0; dk && j < keys; ++j) clear(dk + j * unit.dk_row, plan.width);
       for (int64_t j = 0; dv && j < keys; ++j) clear(dv + j * unit.dv_row, plan.value_width);
     }
-    for (int64_t h = unit.hk * plan.group; through_rows && h < (unit.hk + 1) * plan.group; ++h) {
+    for (int64_t h = unit.hk * plan.group; through_rows && unit.touched[kt] && h < (unit.hk + 1) * plan.group; ++h) {
       const float* gradient = unit.dk_rows + ((h - unit.hk * plan.group) * plan.k_places.tiles_of(unit.b) *
                                                      kTile + j0) * rows.columns;
       // Other columns hold zeros.

@@ -31,6 +31,7 @@ struct QueryTile {
   float *q_pairs, *dout_pairs;          // [kTile][units of a row]
   float *q_row_pairs, *dout_row_pairs;  // [units of kTile][width], [value_width]
   float* dq_rows;          // [kTile][width]
+  float* dq_by_pair;       // [kTile][width], what query rows too many for a window give
 };
 
 struct BackwardScratch {
@@ -103,6 +104,7 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
     query.delta = cutter.cut<float>(kTile);
     query.drop_keys = cutter.cut<int32_t>(2 * kTile);
     query.dq_rows = cutter.cut<float>(kTile * plan.width);
+    if (plan.query_rows.by_pair) query.dq_by_pair = cutter.cut<float>(kTile * plan.width);
     if (memory) s.queries[n] = query;
   }
   s.p = cut_tile(cutter);
@@ -188,6 +190,7 @@ inline void begin_query_tile(const Plan& plan, QueryTile& query) {
     clear(query.number_gradient.entries, plan.number.map.n + 2);
     query.number_gradient.sides[0] = query.number_gradient.sides[1] = 0;
   }
+  if (query.dq_by_pair) clear(query.dq_by_pair, kTile * plan.width);
   if (plan.keys(b) == 0) return;
   const Range d = distances_of(plan, b, query.index, 0, plan.k_places.tiles_of(b));
   if (plan.query_rows.on && !plan.query_rows.by_pair) {
@@ -216,6 +219,12 @@ inline void finish_query_tile(const Plan& plan, BackwardScratch& s, const KeyUni
   if (query_window) {
     add_sides(plan.query_rows, query.rows, query.dquery_sides, query.dquery);
     add_window_rows(plan.query_rows, h, query.rows, query.dquery, query.dq, query.dq_row);
+  }
+  for (int64_t i = 0; query.dq_by_pair && i < query.rows; ++i) {
+    for (int64_t c = 0; c < plan.width; c += kLanes) {
+      float* to = query.dq + i * query.dq_row + c;
+      store(to, load(to) + load(query.dq_by_pair + i * plan.width + c));
+    }
   }
   for (int64_t i = 0; plan.dq && i < query.rows; ++i) {
     float* row = query.dq + i * query.dq_row;

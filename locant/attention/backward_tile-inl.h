@@ -221,9 +221,9 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   if (rows.on) {
     const float* ds = gradient_of(rows.inside);
     if (!rows.by_pair) {
-      scatter_rows(rows, tile, ds, query.dquery, query.dquery_sides, plan.simple);
+      scatter_rows(rows, tile, ds, query.dquery, query.dquery_sides);
     } else {
-      add_row_per_pair(rows, tile, h, ds, query.dq, query.dq_row);
+      add_row_per_pair(rows, tile, h, ds, query.dq_by_pair, plan.width);
       if (rows.gradient) {
         add_gradient_per_pair(rows, tile, ds, query.q.plain.data, query.q.plain.row, false,
                               rows.gradient + plan.sum_of(b, h) * rows.used * rows.width);
@@ -233,7 +233,7 @@ inline void backward_tile(const Plan& plan, BackwardScratch& s, const KeyUnit& u
   const RowsTerm& values = plan.value_rows;
   if (values.gradient) {
     if (!values.by_pair) {
-      scatter_rows(values, tile, s.p, query.value_sums, query.value_sides, plan.simple);
+      scatter_rows(values, tile, s.p, query.value_sums, query.value_sides);
     } else {
       add_gradient_per_pair(values, tile, s.p, query.dout.data, query.dout.row, false,
                             values.gradient + plan.sum_of(b, h) * values.used * values.width);

@@ -238,7 +238,7 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
             StoreTo{out, plan.value_width, ahead}, Sums());
   }
   if (value_window) {
-    if (!far) scatter_rows(plan.value_rows, tile, s.scores, *value_window, s.terms.value_sides, false);
+    if (!far) scatter_rows(plan.value_rows, tile, s.scores, *value_window, s.terms.value_sides);
   } else if (plan.value_rows.on) {
     add_row_per_pair(plan.value_rows, tile, h, s.scores, state.out, plan.value_width);
   }

@@ -169,9 +169,9 @@ inline void cut_keys(const Plan& plan, bool backward, KeyStore& store, Cutter& c
   const int64_t tiles = plan.chunk_tiles, chunk = tiles * kTile;
   store = KeyStore();
   store.tiles = tiles;
-  store.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.keys_unseen || plan.bf16 ||
+  store.copy_k = plan.k_turn.cosine || plan.keys_hidden || plan.unseen || plan.bf16 ||
                  (backward && plan.D % kLanes != 0);
-  store.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.keys_unseen || plan.bf16;
+  store.copy_v = plan.Dv % kLanes != 0 || plan.keys_hidden || plan.unseen || plan.bf16;
   // Forward, only pairs of keys and queries that multiply their rows one by one come back to them.
   store.keep_k = plan.key_rows.by_pair || (backward && (!kPairs || plan.key_rows.on));
   store.keep_v = !kPairs;
@@ -256,11 +256,10 @@ inline void pack_tile(const Plan& plan, KeyStore& store, int64_t b, int64_t h, i
   store.packed[slot] = 1;
   const int64_t hk = h / plan.group, j0 = kt * kTile;
   const int64_t keys = at_most(kTile, plan.keys(b) - j0);
-  // Keys that nobody sees may hold anything: they are left out of what is copied. A pair of keys has always two.
-  const SeenPositions seen = store.copy_k || store.copy_v ? plan.seen_positions(b) : SeenPositions{0, 0};
-  const int32_t* position = plan.k_places.positions(b) + j0;
+  // Keys that nobody sees may hold anything: they are left out of what is copied.
+  const uint8_t* unseen = plan.unseen ? plan.unseen_of(b) + j0 : nullptr;
   const auto left_out = [&](int64_t j) {
-    return j >= keys || position[j] < seen.first || position[j] >= seen.last || hidden(plan, b, h, j0 + j);
+    return j >= keys || (unseen && unseen[j]) || hidden(plan, b, h, j0 + j);
   };
   if (store.copy_k) {
     float* rows = store.k + (store.keep_k ? slot : 0) * kTile * plan.width;

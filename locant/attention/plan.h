@@ -50,11 +50,6 @@ struct TileSpan {
   int32_t consecutive = 0;  // token n stands at min + n
 };
 
-// Positions [first, last) that some query may see.
-struct SeenPositions {
-  int64_t first, last;
-};
-
 // Tokens of one side: how many, and where they stand. Arrays are padded to whole tiles with positions
 // of -1, which no mask keeps. Packed sequences differ in length: each has whole tiles of its own.
 struct Places {
@@ -192,15 +187,12 @@ struct Plan {
   int64_t left = 0, right = 0;  // kept: p_i - left <= p_j <= p_i + right
   bool wide = false;            // distances do not fit 32-bit arithmetic: scalar code per pair
 
-  // Of sequence b, over all its queries.
-  LOCANT_PLAN_INLINE SeenPositions seen_positions(int64_t b) const {
-    SeenPositions seen{INT32_MAX, 0};
-    for (int64_t t = 0; t < q_places.tiles_of(b); ++t) {
-      const TileSpan& q = q_places.spans(b)[t];
-      if (q.min - left < seen.first) seen.first = q.min - left;
-      if (q.max + right + 1 > seen.last) seen.last = q.max + right + 1;
-    }
-    return seen;
+  // Keys that no query's mask keeps, and that products would meet: 1. Their k and v are not to be looked
+  // at. [B or 1][K padded], packed: sequence after sequence; null: none.
+  const uint8_t* unseen = nullptr;
+  int64_t unseen_batch = 0;  // 0: shared
+  LOCANT_PLAN_INLINE const uint8_t* unseen_of(int64_t b) const {
+    return unseen + (k_places.start ? k_places.first_tile[b] * kTile : b * unseen_batch);
   }
 
   // Keys are taken in chunks of so many tiles, queries in parts of at most so many.
@@ -222,7 +214,6 @@ struct Plan {
            h * key_numbers_head;
   }
   bool keys_hidden = false;        // some are -inf: those keys' k and v are not to be looked at
-  bool keys_unseen = false;        // the same for keys that no query's mask keeps
   bool hidden_by_head = false;     // ... and query heads of one key head differ in that
 
   const float* content_bias = nullptr;  // [heads][width], natural units

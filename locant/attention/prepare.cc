@@ -14,6 +14,8 @@ namespace {
 
 // Keys a worker packs at a time in the forward pass: their panels fit the second-level cache.
 constexpr int64_t kChunkTiles = 64;
+// A side of a window that has no end: beyond all distances.
+constexpr int64_t kUnlimited = int64_t{1} << 32;
 
 // Positions of one side as 32-bit numbers, padded, with the span of every tile. n: tokens of a
 // sequence, packed (start is given): of all of them.
@@ -90,20 +92,50 @@ Extremes distances(const Plan& plan) {
   return d;
 }
 
-// Whether there are keys that no query of their sequence sees, and products would multiply them by
-// zeros: NaN times 0 is NaN. Forward, consecutive positions leave them out by themselves.
-bool has_unseen_keys(const Plan& plan, bool backward) {
-  if (plan.simple && !backward) return false;
-  const bool differ = plan.q_places.start || plan.q_places.batch || plan.k_places.batch;
-  for (int64_t b = 0; b < (differ ? plan.B : std::min<int64_t>(plan.B, 1)); ++b) {
-    if (plan.queries(b) == 0) continue;
-    const SeenPositions seen = plan.seen_positions(b);
-    for (int64_t t = 0; t < plan.k_places.tiles_of(b); ++t) {
-      const TileSpan& k = plan.k_places.spans(b)[t];
-      if (k.min < seen.first || k.max >= seen.last) return true;
+// The keys that no query of their sequence sees, while products would multiply them by zeros: NaN times 0
+// is NaN. Forward, consecutive positions leave them out by themselves; but a pair of bf16 keys has two.
+void find_unseen_keys(Plan& plan, bool backward, Arrays& arrays) {
+  if (plan.left >= kUnlimited && plan.right >= kUnlimited) return;
+  if (plan.simple && !backward && !plan.bf16) return;
+  const Places &q = plan.q_places, &k = plan.k_places;
+  const bool differ = q.start || q.batch || k.batch;
+  const int64_t batches = differ ? plan.B : std::min<int64_t>(plan.B, 1);
+  const bool holes = !plan.simple && plan.left < kUnlimited && plan.right < kUnlimited;
+  auto* order = arrays.take<int32_t>(holes ? q.length : 0);
+  uint8_t* unseen = nullptr;
+  for (int64_t b = 0; b < batches; ++b) {
+    const int64_t queries = plan.queries(b), keys = plan.keys(b);
+    if (queries == 0) continue;
+    int64_t first = INT32_MAX, last = 0;
+    for (int64_t t = 0; t < q.tiles_of(b); ++t) {
+      first = std::min(first, q.spans(b)[t].min - plan.left);
+      last = std::max(last, q.spans(b)[t].max + plan.right);
+    }
+    bool all_seen = !holes;
+    for (int64_t t = 0; t < k.tiles_of(b); ++t) {
+      all_seen &= k.spans(b)[t].min >= first && k.spans(b)[t].max <= last;
+    }
+    if (all_seen) continue;
+    if (!unseen) {
+      const int64_t all = k.start ? k.first_tile[plan.B] * kTile : batches * k.padded;
+      unseen = arrays.take<uint8_t>(all);
+      std::fill(unseen, unseen + all, uint8_t{0});
+      plan.unseen_batch = differ ? k.padded : 0;
+      plan.unseen = unseen;
+    }
+    uint8_t* out = unseen + (plan.unseen_of(b) - plan.unseen);
+    const int32_t* position = k.positions(b);
+    if (holes) {
+      std::copy(q.positions(b), q.positions(b) + queries, order);
+      std::sort(order, order + queries);
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+      const int64_t low = position[j] - plan.right, high = position[j] + plan.left;  // of queries that see it
+      const auto* next = holes ? std::lower_bound(order, order + queries, low) : nullptr;
+      const bool seen = holes ? next != order + queries && *next <= high : position[j] >= first && position[j] <= last;
+      out[j] = seen ? 0 : 1;
     }
   }
-  return false;
 }
 
 // What lanes beyond the last key, and masked pairs of tiles that are kept, may ask for too.
@@ -204,14 +236,13 @@ Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays
   plan.simple = true;
   plan.q_places = place(in.q_positions, call.q_start, plan.B, in.q.shape[2], arrays, plan.simple);
   plan.k_places = place(in.k_positions, call.k_start, plan.B, in.k.shape[2], arrays, plan.simple);
-  const int64_t unlimited = int64_t{1} << 32;
-  plan.left = call.window.left < 0 ? unlimited : std::min(call.window.left, unlimited);
-  plan.right = call.window.right < 0 ? unlimited : std::min(call.window.right, unlimited);
+  plan.left = call.window.left < 0 ? kUnlimited : std::min(call.window.left, kUnlimited);
+  plan.right = call.window.right < 0 ? kUnlimited : std::min(call.window.right, kUnlimited);
   if (call.causal) plan.right = 0;
   const Extremes d = distances(plan);
   plan.wide = d.high - d.low > (int64_t{1} << 30);
   const Extremes reach = reachable(plan, d);
-  plan.keys_unseen = has_unseen_keys(plan, backward);
+  find_unseen_keys(plan, backward, arrays);
 
   plan.chunk_tiles = std::max<int64_t>(1, plan.k_places.tiles);
   if (!backward) plan.chunk_tiles = std::min(plan.chunk_tiles, kChunkTiles);

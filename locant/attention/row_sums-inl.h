@@ -17,9 +17,8 @@ inline void add_by_lane(const float* numbers, int64_t n, float* at) {
 
 // Adds row by row the numbers x of a tile to window columns of their distances, and to `sides` what
 // lies beyond the map: value rows (x: probabilities), query rows backward (x: gradient of the scores).
-// once: no query meets a distance of the map twice, and the window was opened for that.
 inline void scatter_rows(const RowsTerm& term, const Tile& tile, const float* x, const Window& window,
-                         const SideSums& sides, bool once) {
+                         const SideSums& sides) {
   const Map& map = term.map;
   if (!tile.consecutive) {
     for (int64_t i = 0; i < tile.rows; ++i) {
@@ -67,12 +66,12 @@ inline void scatter_rows(const RowsTerm& term, const Tile& tile, const float* x,
       float* to = window.at(i, column);
       int64_t j = at_least(0, window.first - column);
       for (; j + kLanes <= last; j += kLanes) {
-        const Vec sum = once ? zero() : load(to + j);
+        const Vec sum = window.once ? zero() : load(to + j);
         store(to + j, sum + load(row + a + j));
       }
       const int n = static_cast<int>(last - j);
       if (n > 0) {
-        const Vec sum = once ? zero() : load_first(to + j, n);
+        const Vec sum = window.once ? zero() : load_first(to + j, n);
         store_first(to + j, sum + load_first(row + a + j, n), n);
       }
     } else {
@@ -116,15 +115,17 @@ inline void add_row_per_pair(const RowsTerm& term, const Tile& tile, int64_t h, 
   }
 }
 
-// once: every query of the tile will write all columns but the first and last ones, which others of
-// the tile reach and it does not.
+// consecutive: all positions are, and the window serves one pass over the keys. Then no query meets a distance
+// twice; and where columns follow distances (steady), it meets all of the window but the first and last
+// ones, which others of the tile reach and it does not: the rest need not be cleared.
 inline void clear_window(const RowsTerm& term, int64_t from, int64_t to, int64_t rows, Window& window,
-                         const SideSums& sides, bool once) {
+                         const SideSums& sides, bool consecutive) {
   clear_sides(sides);
   open_window(term, from, to, window);
   const int64_t columns = window.last - window.first;
   if (window.by_column()) return clear(window.data, columns * kTile);
-  const int64_t ends = once && term.affine ? 2 * kTile : columns;
+  window.once = consecutive && term.affine && term.steady;
+  const int64_t ends = window.once ? 2 * kTile : columns;
   for (int64_t i = 0; i < rows; ++i) {
     float* row = window.data + i * window.row;
     clear(row, at_most(ends, columns));

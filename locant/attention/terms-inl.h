@@ -13,6 +13,7 @@ struct Window {
   float* data = nullptr;
   int64_t row = 0, step = 1;    // from query to query, from column to column
   int64_t first = 0, last = 0;  // computed columns [first, last), whole vectors
+  bool once = false;            // sums only: no query meets a column of the map twice
   bool by_column() const { return step != 1; }
   float* at(int64_t i, int64_t column) const { return data + i * row + (column - first) * step; }
 };

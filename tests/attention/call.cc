@@ -267,6 +267,21 @@ Call<double> random_call_of_many_rows(uint64_t seed, unsigned more_terms) {
   return call;
 }
 
+Call<double> random_call_of_far_rows(const Call<double>& like, int reach) {
+  Call<double> call = random_like(like, static_cast<uint64_t>(reach));
+  const oracle::Shape& s = call.shape;
+  IndexMap index;
+  index.first = -reach;
+  for (int32_t n = 0; n <= 2 * reach; ++n) index.rows.push_back(n);
+  index.before = 0, index.after = 2 * reach;
+  oracle::Rng rng(static_cast<uint64_t>(s.q));
+  const int rows = 2 * reach + 1;
+  call.terms.query_rows = {true, index, random_table(rng, 1, rows, s.d, 0.5)};
+  call.terms.key_rows = {true, index, random_table(rng, s.h, rows, s.d, 0.5)};
+  call.terms.value_rows = {index, random_table(rng, 1, rows, s.dv, 0.5)};
+  return call;
+}
+
 // Appends from[begin, begin + count).
 void append(std::vector<double>& to, const std::vector<double>& from, int64_t begin,
             int64_t count) {

@@ -226,6 +226,9 @@ Call<double> random_like(const Call<double>& like, uint64_t seed = 1);
 // Rows for queries and keys that are too many to be multiplied in advance, over three tiles.
 Call<double> random_call_of_many_rows(uint64_t seed, unsigned more_terms);
 
+// `like` with rows for queries, keys and values: one a distance up to `reach`, the last ones beyond.
+Call<double> random_call_of_far_rows(const Call<double>& like, int reach);
+
 // Queries [begin, begin + count) and the first `keys` keys of a call of default positions in
 // [B, H, L, D]; the part has default positions too, right when its queries are the last of its
 // keys.

@@ -4,30 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
-#include <new>
 
 #include "tests/attention/blocks.h"
+#include "tests/attention/new_memory.h"
 #include "tests/attention/toy.h"
-
-namespace {
-
-// What new memory of a workspace holds, as earlier calls may have left it.
-constexpr int kNanBytes = 0xff;
-int new_memory = kNanBytes;
-
-}  // namespace
-
-void* operator new(size_t bytes, std::align_val_t alignment) {
-  const auto step = static_cast<size_t>(alignment), rounded = (bytes + step - 1) / step * step;
-  void* memory = std::aligned_alloc(step, rounded);
-  if (!memory) throw std::bad_alloc();
-  return std::memset(memory, new_memory, rounded);
-}
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace locant::test {
 namespace {
@@ -264,6 +245,28 @@ TEST_P(Extreme, NanInKeysThatNoQuerySeesDoesNotSpread) {
       expect_equal_results(run(mixed), run(poisoned(mixed, unseen_there)));
       if (HasFailure()) return;
     }
+  }
+}
+
+TEST_P(Extreme, NanInKeysBetweenWindowsDoesNotSpread) {
+  // Queries stand apart, and none sees what lies between their windows.
+  for (unsigned terms : {unsigned(kNone), unsigned(kAllTerms)}) {
+    Call<double> call = sized_call(70, 300, 16, terms);
+    call.options.window = {1, 0};
+    for (int i = 0; i < 70; ++i) call.q_positions.push_back(4 * ((i * 11) % 70) + 2);
+    call.k_positions = all_tokens(300);
+    const auto unseen = [&](int j) { return j >= 280 || j % 4 == 0 || j % 4 == 3; };
+    SCOPED_TRACE(terms_text(terms));
+    expect_equal_results(run(call), run(poisoned(call, unseen)));
+  }
+}
+
+TEST_P(Extreme, NanInKeysOfASequenceWithoutQueriesDoesNotSpread) {
+  for (unsigned terms : {unsigned(kNone), unsigned(kKeyRows), unsigned(kAllTerms)}) {
+    Call<double> call = sized_call(70, 100, 16, terms);
+    call.q_starts = {0, 0, 70}, call.k_starts = {0, 30, 100};
+    SCOPED_TRACE(terms_text(terms));
+    expect_equal_results(run(call), run(poisoned(call, [](int j) { return j < 30; })));
   }
 }
 

@@ -46,11 +46,26 @@ TEST(Kernel, IsTheTwinOverManyTiles) {
   }
 }
 
-// Tables of more rows than are multiplied in advance; keys as they are, and turned.
+// Tables of more rows than are multiplied in advance; keys as they are, turned, and with a content bias.
 TEST(Kernel, IsTheTwinWithVeryManyRows) {
-  for (unsigned terms : {unsigned(kNone), unsigned(kRotation)}) {
+  for (unsigned terms : {unsigned(kNone), unsigned(kRotation), unsigned(kContentBias)}) {
     if (!is_twin(rounded(random_call_of_many_rows(1, terms)))) return;
   }
+}
+
+// One row a distance, far more of them than a call reaches, the last for all beyond: Shaw's table of a
+// model for long texts on a short one.
+TEST(Kernel, IsTheTwinWithRowsFarBeyondTheCall) {
+  const auto far = [](int length, int reach, bool causal, int64_t left) {
+    Call<double> call;
+    call.shape.q = call.shape.k = length;
+    call.shape.d = call.shape.dv = 8;
+    call.options.causal = call.shape.causal = causal;
+    call.options.window.left = left;
+    return rounded(random_call_of_far_rows(call, reach));
+  };
+  if (!is_twin(far(20, 128, false, -1)) || !is_twin(far(100, 512, false, -1))) return;
+  if (!is_twin(far(300, 256, true, -1)) || !is_twin(far(300, 256, false, 16))) return;
 }
 
 // Sizes around every tile and vector edge.
