@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from .. import _ops
 from .._attention import attention
+from .._lasting import lasting
 from ..position import RowPerDistance, Terms, index_map, look_up
 from ..position.deberta import distance_map
 from ._blind import averaged
@@ -52,7 +53,8 @@ class DistanceRows:
         self.span = buckets if buckets > 0 else reach
         self.map = distance_map({**options, "rounding": "hf", "edge": "hf"}, reach + 2)
         self.far = reach + 2
-        self.rows = look_up(self.map, torch.arange(-self.far, self.far + 1))
+        with lasting():
+            self.rows = look_up(self.map, torch.arange(-self.far, self.far + 1))
         self._last: tuple[int, tuple[int, int, Tensor]] | None = None
 
     def needed(self, length: int) -> tuple[int, int, Tensor]:
@@ -61,12 +63,16 @@ class DistanceRows:
             return 0, 2 * self.span, self.map
         last = self._last
         if last is None or last[0] != length:
-            away = max(0, min(length - 1, self.far))
-            rows = self.rows[self.far - away : self.far + away + 1]
-            low, high = int(rows.min()), int(rows.max())
-            ends = int(rows[0]) - low, int(rows[-1]) - low
-            last = self._last = (length, (low, high + 1, index_map(-away, rows - low, *ends)))
+            with lasting():
+                last = self._last = (length, self._needed(length))
         return last[1]
+
+    def _needed(self, length: int) -> tuple[int, int, Tensor]:
+        away = max(0, min(length - 1, self.far))
+        rows = self.rows[self.far - away : self.far + away + 1]
+        low, high = int(rows.min()), int(rows.max())
+        ends = int(rows[0]) - low, int(rows[-1]) - low
+        return low, high + 1, index_map(-away, rows - low, *ends)
 
     def standard(self, relative: Tensor) -> bool:
         """Whether relative positions [..., L, L] are i - j, in buckets where there are buckets."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._lasting import lasting
 from ._projection import Projection
 
 
@@ -44,8 +45,7 @@ class Kept:
             and all(kept() is s for kept, s in zip(held[0], sources, strict=True))
         ):
             return held[2]
-        kind = sources[0].device.type
-        with torch.inference_mode(False), torch.no_grad(), torch.autocast(kind, enabled=False):
+        with lasting(sources[0].device.type):
             value = make()
         self._held = ([weakref.ref(s) for s in sources], stamp, value)
         return value

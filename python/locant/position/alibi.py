@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._lasting import lasting
 from .built_in import BuiltIn, specification_of
 from .scheme import Call
 from .terms import NumberPerDistance, Terms
@@ -36,17 +37,15 @@ class Alibi(BuiltIn):
         )
         self.scaled, self.learned, self.half_step = scaled, slopes == "learned", form == "deepmind"
         call = Call(1, 1, heads=num_heads, causal=True)
-        self._published: Tensor = -self.lowered(call)[1]
-        if self.learned:
-            factors = self.array("log_slope_factors")
-            self._published = self._published / factors.detach().to("cpu", torch.float64).exp()
-        self._maps = [torch.tensor([0, before, 0, 0], dtype=torch.int32) for before in (0, 1)]
-        # Made once: a call costs little more than its terms otherwise.
-        self._fixed = {
-            (half_step, dtype): self._terms(self._published.to(dtype), half_step)
-            for half_step in (False, True)
-            for dtype in (torch.float32, torch.float64)
-        }
+        with lasting():
+            self._published: Tensor = -self.lowered(call)[1]
+            self._maps = [torch.tensor([0, before, 0, 0], dtype=torch.int32) for before in (0, 1)]
+            # Made once: a call costs little more than its terms otherwise.
+            self._fixed = {
+                (half_step, dtype): self._terms(self._published.to(dtype), half_step)
+                for half_step in (False, True)
+                for dtype in (torch.float32, torch.float64)
+            }
 
     def slopes(self) -> Tensor:
         """m_h, [num_heads]."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _library  # noqa: F401
+from .._lasting import lasting
 from .scheme import Call, Scheme, check_whole
 from .terms import SchemeTerm, Terms
 
@@ -172,22 +173,19 @@ class BuiltIn(Scheme):
         return [*self.sizes(), self.layer, int(call.causal), first, last, length]
 
     def lowered(self, call: Call) -> list[Tensor]:
-        """What the C++ scheme lowers to (python/ops/scheme_ops.h): float64, without gradients."""
-        parameters = [
-            self.array(spec["name"]).detach().to("cpu", torch.float64).contiguous()
-            for spec in self._parameter_specs
-        ]
-        return _checked(
-            torch.ops.locant.scheme_lower, self.specification, self.call_numbers(call), parameters
-        )
+        """What the C++ scheme lowers to (python/ops/scheme_ops.h) with parameters of 0: float64."""
+        return self._lower(self.call_numbers(call), self._parameter_specs)
 
     def structure(self, causal: bool = False, length: int = 1) -> list[Tensor]:
         """`lowered` for a model of the smallest sizes: index maps and rotations without numbers."""
         sizes = [1, 1, 1, 1]
         specs = scheme_info(self.specification, sizes)["parameters"]
-        parameters = [torch.zeros(spec["shape"], dtype=torch.float64) for spec in specs]
-        numbers = [*sizes, self.layer, int(causal), 1 - length, length - 1, length]
-        return _checked(torch.ops.locant.scheme_lower, self.specification, numbers, parameters)
+        return self._lower([*sizes, self.layer, int(causal), 1 - length, length - 1, length], specs)
+
+    def _lower(self, numbers: list[int], specs: list[dict[str, Any]]) -> list[Tensor]:
+        with lasting():
+            parameters = [torch.zeros(spec["shape"], dtype=torch.float64) for spec in specs]
+            return _checked(torch.ops.locant.scheme_lower, self.specification, numbers, parameters)
 
     def by_registry(self, dense: Callable[[Tensor, Tensor], Tensor] | None = None) -> Terms:
         """The scheme's text and its parameters, which get gradients: the operator lowers them."""

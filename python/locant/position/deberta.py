@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._lasting import lasting
 from .built_in import BuiltIn, scheme_info, specification_of
 from .scheme import Call
 from .terms import RowPerDistance, Terms, index_map
@@ -14,6 +15,7 @@ from .terms import RowPerDistance, Terms, index_map
 _MAP_OPTIONS = ("version", "buckets", "max_positions", "rounding", "edge")
 
 
+@lasting()
 def distance_map(options: dict[str, Any], reach: int) -> Tensor:
     """Rows of the whole table by distance, as an index map; options as of `Deberta`.
 

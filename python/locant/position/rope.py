@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from .._lasting import lasting
 from .built_in import BuiltIn, specification_of
 from .rotary import rotation_of_length
 from .scheme import Call
@@ -83,7 +84,8 @@ class Rope(BuiltIn):
         self._by_length = scaling in ("dynamic", "longrope")
         turn: Tensor | None = lowered[11] if lowered[11].numel() else None
         # Made once: a call costs little more than its terms otherwise.
-        self._fixed = Terms(rotation=turn, scale_factor=float(lowered[12][0]))
+        with lasting():  # a number is read
+            self._fixed = Terms(rotation=turn, scale_factor=float(lowered[12][0]))
 
     def terms(self, call: Call) -> Terms:
         """A rotation; the frequencies of "dynamic" and "longrope" depend on the call's length."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
+from .._lasting import is_plain, lasting
 from .built_in import BuiltIn, _checked
 from .scheme import Call
 
@@ -17,7 +20,8 @@ def rotation_of_length(scheme: BuiltIn, call: Call, numbers: int) -> Tensor:
         return torch.ops.locant.scheme_rotation(*arguments)
     kept = scheme.kept
     if kept is None or kept[0] != length:
-        kept = (length, _checked(torch.ops.locant.scheme_rotation, *arguments))
+        with nullcontext() if is_plain() else lasting():
+            kept = (length, _checked(torch.ops.locant.scheme_rotation, *arguments))
         scheme.kept = kept
     return kept[1]
 
