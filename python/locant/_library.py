@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 
 OLDEST_TORCH = (2, 10)
@@ -39,3 +40,5 @@ def find_library(folder: Path) -> Path:
 
 check_torch_version(torch.__version__)
 torch.ops.load_library(str(find_library(Path(__file__).parent)))
+if problem := torch.ops.locant.instruction_set_problem():
+    warnings.warn(f"locant: {problem}", RuntimeWarning, stacklevel=3)

@@ -11,6 +11,12 @@ static std::string instruction_set() {
   return std::string(locant::simd::name(locant::simd::chosen()));
 }
 
+// Why LOCANT_ISA was not followed, and what is used instead; empty when it was, or is not set.
+static std::string instruction_set_problem() {
+  const std::string& problem = locant::simd::override_problem();
+  return problem.empty() ? problem : problem + "; using " + instruction_set();
+}
+
 STABLE_TORCH_LIBRARY(locant, library) {
   const std::string arguments = locant::python::attention_arguments();
   const std::string forward = "(" + arguments + ") -> (Tensor, Tensor)";
@@ -33,6 +39,7 @@ STABLE_TORCH_LIBRARY(locant, library) {
       "scheme_rotation(str specification, int head_size, int layer, SymInt length, int numbers) "
       "-> Tensor");
   library.def("instruction_set() -> str");
+  library.def("instruction_set_problem() -> str");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(locant, CPU, library) {
@@ -50,4 +57,5 @@ STABLE_TORCH_LIBRARY_IMPL(locant, CompositeExplicitAutograd, library) {
   library.impl("scheme_embed", TORCH_BOX(&locant::python::scheme_embed));
   library.impl("scheme_rotation", TORCH_BOX(&locant::python::scheme_rotation));
   library.impl("instruction_set", TORCH_BOX(&instruction_set));
+  library.impl("instruction_set_problem", TORCH_BOX(&instruction_set_problem));
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,16 +57,39 @@ def test_packaging() -> None:
     assert set(locant.__all__) <= set(dir(locant))
 
 
-def test_isa_is_followed() -> None:
-    code = "import locant; print(locant.instruction_set())"
+def imported_with(isa: str) -> tuple[str, str]:
+    """What a process of its own says that imports the package twice: the set, and its warnings."""
+    code = "import locant, locant.nn; print(locant.instruction_set())"
     run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "LOCANT_ISA": "scalar"},
+        [sys.executable, "-W", "always::RuntimeWarning", "-c", code],
+        env={**os.environ, "LOCANT_ISA": isa},
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
     )
-    assert run.stdout.strip() == "scalar", run.stderr
+    return run.stdout.strip(), run.stderr
+
+
+def test_isa_is_followed() -> None:
+    used, said = imported_with("scalar")
+    assert used == "scalar"
+    assert "Warning" not in said
+    assert "Warning" not in imported_with("")[1]  # as if it were not set
+
+
+OF_OTHERS = "avx2" if platform.machine() in ("aarch64", "arm64") else "neon"
+
+
+@pytest.mark.parametrize("isa", ["avx1024", "AVX2", " scalar", OF_OTHERS])
+def test_isa_that_is_not_there_is_named(isa: str) -> None:
+    """Once, with what there is and what is used: the best of these."""
+    used, said = imported_with(isa)
+    assert said.count("RuntimeWarning") == 1
+    found = re.search(r"locant: LOCANT_ISA=(.*): not available here \((.*)\); using (\w+)\n", said)
+    assert found is not None, said
+    assert found[1] == isa
+    assert found[2].split(", ")[0] == "scalar"
+    assert found[2].split(", ")[-1] == found[3] == used
 
 
 def test_operators_are_registered() -> None:
