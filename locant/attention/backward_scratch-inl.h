@@ -134,11 +134,25 @@ inline void pass_turn(int32_t* turn, int32_t number) {
 inline void begin_query_tile(const Plan& plan, QueryTile& query) {
   const int64_t b = query.b, h = query.h, i0 = query.index * kTile;
   query.rows = at_most(kTile, plan.queries(b) - i0);
-  query.q = load_queries(plan, b, h, query.index, true, query.q_rows, query.q_bias, query.q_pairs);
+  // A row that saw nothing has no probabilities, and its numbers, which may be NaN, are nobody's.
+  bool blind[kTile], some_blind = false;
+  for (int64_t i = 0; i < query.rows; ++i) {
+    const float lse = plan.lse_in[plan.lse_at(b, h, i0 + i)];
+    blind[i] = lse == -__builtin_inff();
+    some_blind |= blind[i];
+    query.lse[i] = blind[i] ? -kMasked : lse * 1.4426950408889634f - plan.dropout.log2_keep_factor;
+  }
+  query.q = load_queries(plan, b, h, query.index, true, some_blind ? blind : nullptr, query.q_rows, query.q_bias,
+                         query.q_pairs);
   query.dout = Left{plan.dout.at(b, h, i0), plan.dout.row, 1};
-  if (plan.bf16 || plan.Dv % kLanes != 0) {
+  if (plan.bf16 || plan.Dv % kLanes != 0 || some_blind) {
     for (int64_t i = 0; i < query.rows; ++i) {
-      read_row(plan.dout, b, h, i0 + i, plan.Dv, query.dout_rows + i * plan.value_width, plan.value_width);
+      float* row = query.dout_rows + i * plan.value_width;
+      if (blind[i]) {
+        clear(row, plan.value_width);
+      } else {
+        read_row(plan.dout, b, h, i0 + i, plan.Dv, row, plan.value_width);
+      }
     }
     query.dout = Left{query.dout_rows, plan.value_width, 1};
   }
@@ -159,12 +173,6 @@ inline void begin_query_tile(const Plan& plan, QueryTile& query) {
   const bool in_place = plan.dq.data && plan.D % kLanes == 0;
   query.dq = in_place ? plan.dq.at(b, h, i0) : query.dq_rows;
   query.dq_row = in_place ? plan.dq.row : plan.width;
-  for (int64_t i = 0; i < query.rows; ++i) {
-    const float lse = plan.lse_in[plan.lse_at(b, h, i0 + i)];
-    // A row that saw nothing has no probabilities.
-    query.lse[i] = lse == -__builtin_inff() ? -kMasked
-                                            : lse * 1.4426950408889634f - plan.dropout.log2_keep_factor;
-  }
   if (plan.dropout.on) draw_row_keys(plan, b, h, query.index, query.drop_keys);
   for (int64_t r = 0; r < query.rows; r += kLanes) {
     Vec sums[kLanes];

@@ -85,19 +85,24 @@ inline void begin_rows(SoftmaxState& state) {
   }
 }
 
-// Queries of a tile: in place, or turned; `bias` also with the content bias added.
+// Queries of a tile: in place, or turned; `bias` also with the content bias added. Rows that are left out
+// (null: none) may hold anything and count as zeros.
 struct QueryRows {
   Left plain, bias;
   Left scores;  // as the left operand of the scores
 };
 inline QueryRows load_queries(const Plan& plan, int64_t b, int64_t h, int64_t qt, bool whole_vectors,
-                              float* plain, float* bias, float* pairs) {
+                              const bool* left_out, float* plain, float* bias, float* pairs) {
   const int64_t i0 = qt * kTile, rows = at_most(kTile, plan.queries(b) - i0);
   QueryRows q;
   q.plain = q.bias = Left{plan.q.at(b, h, i0), plan.q.row, 1};
-  if (plan.q_turn.cosine || plan.bf16 || (whole_vectors && plan.D % kLanes != 0)) {
+  if (plan.q_turn.cosine || plan.bf16 || (whole_vectors && plan.D % kLanes != 0) || left_out) {
     for (int64_t i = 0; i < rows; ++i) {
       float* row = plain + i * plan.width;
+      if (left_out && left_out[i]) {
+        clear(row, plan.width);
+        continue;
+      }
       read_row(plan.q, b, h, i0 + i, plan.D, row, plan.width);
       if (plan.q_turn.cosine) turn_row(plan.q_turn, plan.q_turn.at(b, i0 + i), false, row);
     }
@@ -245,6 +250,18 @@ inline void forward_tile(const Plan& plan, ForwardScratch& s, int64_t b, int64_t
   state.fresh = false;
 }
 
+// A hidden key's number masks what is added to it, but a NaN: a row that got one may see no key at all.
+inline bool sees_nothing(const Plan& plan, int64_t b, int64_t h, int64_t i, float lse) {
+  if (!plan.keys_hidden || lse == lse) return false;
+  const int32_t* position = plan.k_places.positions(b);
+  const int64_t own = plan.q_places.positions(b)[i], keys = plan.keys(b);
+  for (int64_t j = 0; j < keys; ++j) {
+    const int64_t distance = position[j] - own;
+    if (distance >= -plan.left && distance <= plan.right && !hidden(plan, b, h, j)) return false;
+  }
+  return true;
+}
+
 // The end of a query tile: divides, stores.
 inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, const SoftmaxState& state) {
   const int64_t i0 = qt * kTile, rows = at_most(kTile, plan.queries(b) - i0);
@@ -265,7 +282,9 @@ inline void finish_rows(const Plan& plan, int64_t b, int64_t h, int64_t qt, cons
     for (int64_t l = 0; l < n; ++l) {
       const int64_t i = i0 + r0 + l;
       float* row = state.out + (r0 + l) * plan.value_width;
-      if (state.fresh) clear(row, plan.value_width);
+      const bool blind = sees_nothing(plan, b, h, i, lse[l]);
+      if (blind) inverse[l] = 0, lse[l] = -__builtin_inff();
+      if (state.fresh || blind) clear(row, plan.value_width);
       write_row(row, plan.Dv, inverse[l], plan.out, b, h, i);
       if (plan.lse) plan.lse[plan.lse_at(b, h, i)] = lse[l];
     }
@@ -328,7 +347,7 @@ inline void forward_part(const Plan& plan, const Part& part, ForwardScratch& s, 
     for (int64_t qt = part.first_tile; qt < part.last_tile; ++qt) {
       SoftmaxState& state = s.states[one_chunk ? 0 : qt - part.first_tile];
       if (chunk == 0) begin_rows(state);
-      const QueryRows q = load_queries(plan, part.b, part.h, qt, false, s.q, s.q_bias, s.q_pairs);
+      const QueryRows q = load_queries(plan, part.b, part.h, qt, false, nullptr, s.q, s.q_bias, s.q_pairs);
       if (plan.dropout.on) draw_row_keys(plan, part.b, part.h, qt, s.drop_keys);
       const int64_t rows = at_most(kTile, plan.queries(part.b) - qt * kTile);
       const bool value_window = plan.value_rows.on && !plan.value_rows.by_pair && first_kt < last_kt;

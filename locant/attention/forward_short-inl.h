@@ -79,7 +79,7 @@ inline void forward_short(const Plan& plan, const Part& part, ForwardScratch& s,
       finish_rows(plan, b, h, qt, state);
       continue;
     }
-    const QueryRows q = load_queries(plan, b, h, qt, false, s.q, s.q_bias, s.q_pairs);
+    const QueryRows q = load_queries(plan, b, h, qt, false, nullptr, s.q, s.q_bias, s.q_pairs);
     if (plan.query_rows.on) {
       const Range d = distances_of(plan, b, qt, 0, 1);
       open_rows(plan.query_rows, h, d.first, d.last, q.plain, tile.rows, s.terms.query);
@@ -110,6 +110,12 @@ inline void forward_short(const Plan& plan, const Part& part, ForwardScratch& s,
       const Range vecs = vecs_of(seen);
       for (int64_t r0 = r; r0 < r + n; r0 += kLanes) {
         softmax_of_rows(plan, r0, at_most(kLanes, r + n - r0), vecs, s.scores, state.tops, factor, lse);
+      }
+      for (int64_t i = r; plan.keys_hidden && i < r + n; ++i) {
+        if (lse[i] != -__builtin_inff() && !sees_nothing(plan, b, h, tile.i0 + i, lse[i])) continue;
+        clear(s.scores + i * kTileRow, kTile);
+        factor[i] = 0;
+        lse[i] = -__builtin_inff();
       }
       if (plan.dropout.on) drop(plan, tile, b, r, n, vecs, s.drop_keys, s.scores, nullptr);
       if constexpr (kPairs) {

@@ -204,7 +204,7 @@ struct Plan {
   LOCANT_PLAN_INLINE bool one_chunk() const { return k_places.tiles <= chunk_tiles; }
 
   float score_factor = 1;  // folded into the packed keys
-  float cap = 0;           // softcap in log2 units: cap (1 - 2 / (exp2(x) + 1)); 0: none
+  float cap = 0;           // softcap in log2 units: cap t / (t + 2), t = exp2(x) - 1; 0: none
 
   // [Bc][Hc][K padded], log2 units, -inf beyond K. Null: none.
   const float* key_numbers = nullptr;

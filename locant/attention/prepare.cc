@@ -249,7 +249,7 @@ Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays
   plan.downwards = !backward && plan.right == 0;
 
   // Inside: factor of everything that the scale multiplies; outside: of what is added after it. With
-  // a softcap c: c tanh(x / c) = c (1 - 2 / (exp2(x 2 log2(e) / c) + 1)).
+  // a softcap c: c tanh(x / c) = c t / (t + 2), t = exp2(x 2 log2(e) / c) - 1.
   double inside = call.scale * kLog2e;
   const double outside = kLog2e;
   if (call.softcap > 0) {

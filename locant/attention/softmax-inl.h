@@ -71,9 +71,11 @@ struct StoreFirstScores {
 // Column vectors [first, last) that hold the keys of a range.
 inline Range vecs_of(const Range& keys) { return {keys.first / kLanes, vecs_of(keys.last)}; }
 
-// tanh(y) of x = 2 log2(e) y. exp2 is for arguments below 2^127; the tangent is 1 long before.
+// tanh(y) of x = 2 log2(e) y: t / (t + 2), t = 2^x - 1. A cap far above the scores leaves them their digits.
+// exp2 is for arguments below 2^127; the tangent is 1 long before.
 inline Vec tanh_of(Vec x) {
-  return set(1.0f) - set(2.0f) / (exp2(min(set(64.0f), x)) + set(1.0f));
+  const Vec t = exp2_minus_one(min(set(64.0f), x));
+  return t / (t + set(2.0f));
 }
 
 // Scores of row i from raw products x at column c: softcap, terms after it, mask; relative to

@@ -175,6 +175,37 @@ TEST(Bf16, NanBehindTheLastQueryDoesNotSpread) {
   }
 }
 
+// Padding on the left: q and the gradient of the output may be anything where no key is seen.
+TEST(Bf16, NanInAQueryThatSeesNothingStaysNowhere) {
+  constexpr int kBlind = 21;  // a pair of rows has one of them and one that sees
+  for (int length : {40, 150}) {
+    for (unsigned terms : {unsigned(kNone), unsigned(kAllTerms)}) {
+      Call<double> clean;
+      clean.shape.h = 2, clean.shape.q = clean.shape.k = length;
+      clean.shape.d = clean.shape.dv = 20;
+      clean.term_bits = terms;
+      clean = rounded_to_bf16(random_like(clean, uint64_t(length)));
+      clean.options.causal = true;
+      clean.key_batches = clean.key_heads = 1;
+      clean.key_numbers.assign(size_t(length), 0.25);
+      std::fill_n(clean.key_numbers.begin(), kBlind, -std::numeric_limits<double>::infinity());
+      Call<double> dirty = clean;
+      for (int h = 0; h < 2; ++h) {
+        const size_t at = size_t(h * length) * 20;
+        std::fill_n(dirty.q.begin() + at, kBlind * 20, std::numeric_limits<double>::quiet_NaN());
+        std::fill_n(dirty.out_gradient.begin() + at, kBlind * 20, std::numeric_limits<double>::infinity());
+      }
+      for (simd::Set set : simd::available()) {
+        SCOPED_TRACE(std::string(simd::name(set)) + ", length " + std::to_string(length));
+        const Using use(set);
+        each_result([](const char* name, const auto& a, const auto& b) { EXPECT_EQ(a, b) << name; },
+                    run_bf16(clean, 1), run_bf16(dirty, 1));
+      }
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
 TEST(Bf16, IsNearTheTwinAtTheEdges) {
   for (int length : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 193}) {
     for (int width : {1, 8, 16, 33, 64, 80}) {

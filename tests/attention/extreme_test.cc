@@ -56,6 +56,21 @@ TEST_P(Extreme, ScoresOfTenThousandWithEveryTerm) {
   }
 }
 
+TEST_P(Extreme, ASoftcapFarAboveTheScoresLeavesThemTheirDigits) {
+  for (unsigned terms : {unsigned(kNone), unsigned(kAllTerms)}) {
+    const Call<double> plain = rounded(sized_call(70, 100, 16, terms));
+    for (double cap : {30.0, 1e3, 1e6, 1e12}) {
+      Call<double> call = plain;
+      call.options.softcap = cap;
+      SCOPED_TRACE(terms_text(terms) + ", cap " + std::to_string(cap));
+      const Results<double> got = run(call);
+      expect_like_twin(call, got, GetParam().eps());
+      // tanh(x) = x (1 - x^2 / 3 + ...)
+      if (cap >= 1e12) expect_like_twin(plain, got, GetParam().eps());
+    }
+  }
+}
+
 TEST_P(Extreme, EqualScoresAreAMean) {
   const int K = 1000;
   Call<double> call = sized_call(3, K, 8, kNone);
@@ -267,6 +282,41 @@ TEST_P(Extreme, NanInKeysOfASequenceWithoutQueriesDoesNotSpread) {
     call.q_starts = {0, 0, 70}, call.k_starts = {0, 30, 100};
     SCOPED_TRACE(terms_text(terms));
     expect_equal_results(run(call), run(poisoned(call, [](int j) { return j < 30; })));
+  }
+}
+
+TEST_P(Extreme, NanInAQueryThatSeesNothingStaysNowhere) {
+  // Padding on the left, or queries before all keys, in a tile with others: their numbers are nobody's.
+  for (unsigned terms : {unsigned(kNone), unsigned(kNumber), unsigned(kKeyRows), unsigned(kRotation), unsigned(kAllTerms)}) {
+    for (const bool padded : {false, true}) {
+      for (const int length : {40, 150}) {
+        constexpr int kBlind = 20;
+        Call<double> call = sized_call(length, length, 16, terms);
+        call.options.causal = true;
+        call.key_batches = call.key_heads = 1;
+        call.key_numbers.assign(size_t(length), 0.25);
+        if (padded) {
+          std::fill_n(call.key_numbers.begin(), kBlind, -kInfinity);
+        } else {
+          for (int j = 0; j < length; ++j) call.k_positions.push_back(kBlind + j), call.q_positions.push_back(j);
+        }
+        Call<double> dirty = call;
+        for (int h = 0; h < call.shape.h; ++h) {
+          for (int i = 0; i < kBlind; ++i) {
+            const int at = (h * length + i) * 16;
+            for (int c = 0; c < 16; ++c) {
+              dirty.q[size_t(at + c)] = c % 2 ? kNan : kInfinity;
+              dirty.out_gradient[size_t(at + c)] = c % 2 ? kInfinity : kNan;
+            }
+          }
+        }
+        SCOPED_TRACE(terms_text(terms) + (padded ? ", padded" : ", before all keys") + ", length " + std::to_string(length));
+        const Results<double> clean = run(call);
+        for (int i = 0; i < kBlind; ++i) ASSERT_EQ(clean.lse[size_t(i)], -kInfinity);
+        ASSERT_GT(clean.lse[kBlind], -kInfinity);
+        expect_equal_results(clean, run(dirty));
+      }
+    }
   }
 }
 

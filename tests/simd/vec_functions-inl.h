@@ -10,6 +10,7 @@ namespace {
 namespace v = simd::LOCANT_SIMD_NAMESPACE;
 
 void exp2(const float* x, float* out) { v::store(out, v::exp2(v::load(x))); }
+void exp2_minus_one(const float* x, float* out) { v::store(out, v::exp2_minus_one(v::load(x))); }
 void log(const float* x, float* out) { v::store(out, v::log(v::load(x))); }
 void fma(const float* a, const float* b, const float* c, float* out) {
   v::store(out, v::fma(v::load(a), v::load(b), v::load(c)));
@@ -81,7 +82,7 @@ void store_bf16(const float* x, int n, uint16_t* out) {
 }  // namespace
 
 const VecFunctions kVecFunctions = {
-    v::kLanes, exp2,      log,  fma,  max,        raise,       min,       whole,     iota, in_band, less, gather,
+    v::kLanes, exp2, exp2_minus_one, log, fma,  max,        raise,       min,       whole,     iota, in_band, less, gather,
     igather,   pick,      transpose,  hmax, hsum, load_first, store_first, load_bf16, store_bf16};
 
 }  // namespace locant::test::LOCANT_SIMD_NAMESPACE

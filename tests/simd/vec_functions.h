@@ -9,6 +9,7 @@ namespace locant::test {
 struct VecFunctions {
   int lanes;
   void (*exp2)(const float* x, float* out);
+  void (*exp2_minus_one)(const float* x, float* out);
   void (*log)(const float* x, float* out);
   void (*fma)(const float* a, const float* b, const float* c, float* out);
   void (*max)(const float* a, const float* b, float* out);

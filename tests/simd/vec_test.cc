@@ -86,6 +86,20 @@ TEST_P(VecOf, Exp2) {
   }
 }
 
+TEST_P(VecOf, Exp2MinusOne) {
+  const auto exact = [](double x) { return std::expm1(x * std::log(2.0)); };
+  for (double size : {1e-30, 1e-6, 1e-2, 0.6, 3.0, 120.0}) {
+    // Steps that do not meet 0.
+    EXPECT_LT(worst_ulp(v_.lanes, -size, 0.999 * size, 100001, v_.exp2_minus_one, exact), 5) << size;
+  }
+  for (float& one : numbers_) one = 0;
+  v_.exp2_minus_one(numbers_, out_);
+  for (int l = 0; l < v_.lanes; ++l) EXPECT_EQ(out_[l], 0);
+  for (float& one : numbers_) one = kNan;
+  v_.exp2_minus_one(numbers_, out_);
+  for (int l = 0; l < v_.lanes; ++l) EXPECT_TRUE(std::isnan(out_[l]));
+}
+
 TEST_P(VecOf, Exp2OfLargeNegativeNumbersAndNan) {
   for (float far : {-127.5f, -1000.0f, -1e30f}) {
     float x[kMost];
