@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from . import _composed, _ops
+from .position.built_in import BuiltIn
 from .position.scheme import Call, Scheme, check_position, low_high
 from .position.terms import Terms
 
@@ -76,6 +77,7 @@ def attention(
         except (RuntimeError, ValueError):
             if not torch.compiler.is_compiling():
                 _explain(*arguments[:3])
+                _explain_position(position)
             raise
     if out.dtype != dtype:
         out = out.to(dtype)
@@ -190,15 +192,20 @@ def _arguments(
             )
             if not isinstance(position, Scheme):
                 check_position("attention", position)
-            if autocast:
-                with torch.autocast(device, enabled=False):
+            try:
+                if autocast:
+                    with torch.autocast(device, enabled=False):
+                        terms = position(call)
+                else:
                     terms = position(call)
-            else:
-                terms = position(call)
+            except (AttributeError, RuntimeError, TypeError) as error:
+                if not torch.compiler.is_compiling():
+                    _explain_position(position, error)
+                raise
             if not isinstance(terms, Terms):
                 raise TypeError(
-                    f"attention: {type(position).__name__} must return Terms, got "
-                    f"{type(terms).__name__}"
+                    f"attention: position must return Terms, got {type(position).__name__}, which "
+                    f"returns {type(terms).__name__}"
                 )
         flat, scaled = _flatten(terms, _ops.real(dtype))
         scale = scale * terms.scale_factor
@@ -240,8 +247,10 @@ def _whole(name: str, numbers: Any) -> Tensor:
     return numbers.to(torch.int64)
 
 
-def _limits(operation: str, causal: bool, window: Any) -> tuple[bool, int, int]:
+def _limits(operation: str, causal: Any, window: Any) -> tuple[bool, int, int]:
     """(causal, left, right) of a window: of `causal` keys when it is one number."""
+    if causal is not True and causal is not False:
+        causal = _bool(operation, "causal", causal)
     if window is None:
         return causal, -1, -1
     if isinstance(window, (tuple, list)):
@@ -255,6 +264,16 @@ def _limits(operation: str, causal: bool, window: Any) -> tuple[bool, int, int]:
         f"{operation}: window must be a whole number of keys or a pair (left, right) of them, got "
         f"{window!r}"
     )
+
+
+def _bool(operation: str, name: str, value: Any) -> Any:
+    """What other libraries have for a bool, as one; TypeError for all else."""
+    if isinstance(value, torch.SymBool):
+        return value
+    kind = str(getattr(value, "dtype", ""))
+    if (kind.endswith("bool") and value.ndim == 0) or (_is_whole(value) and value in (0, 1)):
+        return bool(value)
+    raise TypeError(f"{operation}: {name} must be a bool, got {value!r}")
 
 
 def _is_whole(number: Any) -> bool:
@@ -367,3 +386,16 @@ def _explain(q: Any, k: Any, v: Any) -> None:
                 f"attention: {name} must be [batch, heads, length, size], got {tensor.dim()} "
                 "dimensions"
             )
+
+
+def _explain_position(position: Any, error: Exception | None = None) -> None:
+    """Raises what is wrong with the position of a call that failed."""
+    if isinstance(position, BuiltIn):
+        position.check_parameters("attention")
+    elif not isinstance(position, Scheme) and isinstance(
+        error, (AttributeError, NotImplementedError, TypeError)
+    ):
+        raise TypeError(
+            "attention: position must be a module of locant.position, Terms or None, got "
+            f"{type(position).__name__}, which does not take a Call"
+        ) from error

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import cases
+import numpy
 import pytest
 import torch
 
@@ -140,14 +141,91 @@ Q = torch.zeros(1, 2, 3, 4)
         (TypeError, "got list", lambda: attention(Q, Q, Q, [position.Alibi(2)])),
         (
             TypeError,
-            "Identity must return Terms, got Call",
+            "position must return Terms, got Identity, which returns Call",
             lambda: attention(Q, Q, Q, torch.nn.Identity()),
+        ),
+        *(
+            (
+                TypeError,
+                rf"attention: position must be a module of locant\.position, .* got {name}, which",
+                partial(attention, Q, Q, Q, module),
+            )
+            for name, module in (
+                ("Linear", torch.nn.Linear(2, 2)),
+                ("Module", torch.nn.Module()),
+                ("LSTM", torch.nn.LSTM(2, 2)),
+                ("MultiheadAttention", torch.nn.MultiheadAttention(4, 2)),
+            )
+        ),
+        *(
+            (
+                TypeError,
+                f"attention: causal must be a bool, got {re.escape(repr(causal))}$",
+                partial(attention, Q, Q, Q, causal=causal, window=window),
+            )
+            for causal in ("yes", None, 2, 1.0, [], torch.ones(1, dtype=torch.bool))
+            for window in (None, (1, 1), 2)
         ),
     ],
 )
 def test_bad_calls_say_why(error: type[Exception], message: str, call: Any) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("causal", [True, 1, torch.tensor(True), numpy.True_, numpy.int64(1)])
+def test_what_counts_as_a_bool(causal: Any) -> None:
+    q = torch.randn(1, 2, 5, 4)
+    assert torch.equal(attention(q, q, q, causal=causal), attention(q, q, q, causal=True))
+    assert not torch.equal(attention(q, q, q, causal=causal), attention(q, q, q, causal=False))
+
+
+class Wrapped(torch.nn.Module):
+    """No Scheme, but it takes a Call and returns what one of ours does."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.inner, self.error = position.Alibi(2), error
+
+    def forward(self, call: position.Call) -> position.Terms:
+        if self.error is not None:
+            raise self.error
+        return self.inner(call)
+
+
+def test_other_modules_may_return_terms() -> None:
+    q = torch.randn(1, 2, 5, 4)
+    assert torch.equal(attention(q, q, q, Wrapped()), attention(q, q, q, position.Alibi(2)))
+    with pytest.raises(ValueError, match="its own"):
+        attention(q, q, q, Wrapped(ValueError("its own")))
+    with pytest.raises(TypeError, match="got Wrapped") as found:
+        attention(q, q, q, Wrapped(TypeError("its own")))
+    assert "its own" in str(found.value.__cause__)
+
+
+@pytest.mark.parametrize("text", cases.IDS)
+def test_parameters_of_other_shapes_are_named(text: str) -> None:
+    """One row, head or channel less; some calls can do without."""
+    q = torch.randn(1, 3, 70, 4)
+    scheme = cases.make(text, 3, 4)
+    named = list(scheme.named_parameters())
+    if scheme.embeds:
+        return
+    refused = 0
+    for name, parameter in named:
+        module, _, last = name.rpartition(".")
+        owner = scheme.get_submodule(module)
+        smaller = parameter.detach()[tuple(slice(0, max(1, n - 1)) for n in parameter.shape)]
+        setattr(owner, last, torch.nn.Parameter(smaller))
+        shapes = f"{list(parameter.shape)}, got {list(smaller.shape)}"
+        try:
+            attention(q, q, q, scheme, causal=True)
+        except ValueError as error:
+            refused += 1
+            assert f"attention: {name} of {type(scheme).__name__} must be {shapes}" in str(error)
+        setattr(owner, last, parameter)
+    attention(q, q, q, scheme, causal=True)
+    assert refused or not named
 
 
 @pytest.mark.parametrize("run", [attention, composed_attention])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import subprocess
 import sys
 from typing import Any
@@ -199,6 +200,26 @@ def test_a_mask_of_pairs_runs_as_before(name: str) -> None:
             with pytest.warns(UserWarning, match="every pair of tokens"):
                 got = bodies[1](ids, mask)[0]
         hf_models.check_values("masked", got, want, hf_models.sums(model, 24))
+
+
+@pytest.mark.parametrize("name", ["t5", "mpnet"])
+def test_masks_of_other_dimensions(name: str) -> None:
+    """One and three are refused where they hide something, as they fail in transformers."""
+    model = make(name)
+    body, ours = ((m.encoder if name == "t5" else m.mpnet) for m in (model, accelerated(model)))
+    ids = inputs(name)["input_ids"]
+    whole = torch.ones(*ids.shape, ids.shape[1])
+    row = torch.arange(ids.shape[1]) < 7
+    with torch.no_grad():
+        for dtype in (torch.int64, torch.bool, torch.float32):
+            for mask in (whole.tril().to(dtype), row.to(dtype)):
+                message = re.escape(f"keys], got {list(mask.shape)}")
+                with pytest.raises(ValueError, match=rf"attention_mask must be .* {message}"):
+                    ours(ids, mask)
+                with pytest.raises((RuntimeError, IndexError)):
+                    body(ids, mask)
+                hides_nothing = torch.ones_like(mask)
+                assert torch.equal(ours(ids, hides_nothing)[0], ours(ids)[0])
 
 
 @pytest.mark.parametrize("name", ["t5", "mpnet"])

@@ -177,3 +177,90 @@ def test_refusals() -> None:
         with pytest.raises(TypeError, match="got the class T5"):
             make(8, 2, position=position.T5)
         make(8, 2, position=position.Rope(4))
+
+
+X = torch.zeros(2, 5, 16)
+BAD: dict[str, tuple[type[Exception], str, Any]] = {
+    "channels": (ValueError, r"must have 16 channels, .* got \[2, 5, 12\]", X[..., :12]),
+    "dtype": (TypeError, "must have the dtype of the weights, .*32, got .*64", X.double()),
+    "words": (TypeError, "must have the dtype of the weights, .*32, got .*int64", X.long()),
+    "device": (ValueError, "must be on the device of the weights, cpu, got meta", X.to("meta")),
+    "list": (TypeError, "must be a tensor, got list", [1.0]),
+    "dimensions": (ValueError, "must have 2 or 3 dimensions, got 4", X[None]),
+}
+
+
+@pytest.mark.parametrize(("error", "message", "bad"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_wrong_inputs_are_named(
+    error: type[Exception], message: str, bad: Any, norm_first: bool
+) -> None:
+    layer = locant_nn.MultiheadAttention(16, 4, batch_first=True)
+    for place, name in enumerate(("query", "key", "value")):
+        inputs = [X, X, X]
+        inputs[place] = bad
+        with pytest.raises(error, match=f"^MultiheadAttention: {name} {message}"):
+            layer(*inputs)
+    options: dict[str, Any] = {"batch_first": True, "norm_first": norm_first}
+    encoder = locant_nn.TransformerEncoderLayer(16, 4, 32, **options)
+    with pytest.raises(error, match=f"^TransformerEncoderLayer: src {message}"):
+        encoder(bad)
+    decoder = locant_nn.TransformerDecoderLayer(16, 4, 32, **options)
+    with pytest.raises(error, match=f"^TransformerDecoderLayer: tgt {message}"):
+        decoder(bad, X)
+    with pytest.raises(error, match=f"^TransformerDecoderLayer: memory {message}"):
+        decoder(X, bad)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_missing_inputs_are_named(norm_first: bool) -> None:
+    none: Any = None
+    with pytest.raises(TypeError, match=r"^MultiheadAttention: query must be .* got NoneType"):
+        locant_nn.MultiheadAttention(16, 4)(none)
+    with pytest.raises(TypeError, match=r"Layer: src must be a tensor, got NoneType"):
+        locant_nn.TransformerEncoderLayer(16, 4, 32, norm_first=norm_first)(none)
+    decoder = locant_nn.TransformerDecoderLayer(16, 4, 32, norm_first=norm_first)
+    with pytest.raises(TypeError, match=r"Layer: tgt must be a tensor, got NoneType"):
+        decoder(none, X)
+    with pytest.raises(TypeError, match=r"Layer: memory must be a tensor, got NoneType"):
+        decoder(X, none)
+
+
+def test_inputs_that_do_not_fit_are_named() -> None:
+    for batch_first in (True, False):
+        one = X[:1] if batch_first else X[:, :1]
+        n = 2 if batch_first else 5
+        layer = locant_nn.MultiheadAttention(16, 4, batch_first=batch_first)
+        with pytest.raises(ValueError, match=f"key must have the batch of query, {n}, got 1"):
+            layer(X, one)
+        with pytest.raises(ValueError, match="key must have the 3 dimensions of query, got 2"):
+            layer(X, X[0])
+        with pytest.raises(ValueError, match="value must have the batch and length of key, got"):
+            layer(X, X, X[:, :3])
+        decoder = locant_nn.TransformerDecoderLayer(16, 4, 32, batch_first=batch_first)
+        with pytest.raises(ValueError, match=f"memory must have the batch of tgt, {n}, got 1"):
+            decoder(X, one)
+    with pytest.raises(ValueError, match="key_padding_mask must be"):
+        layer(X, key_padding_mask=torch.zeros(1, 1, dtype=torch.bool))
+
+
+def test_autocast_takes_other_types() -> None:
+    layer = locant_nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(X.bfloat16()).shape == X.shape
+        with pytest.raises(ValueError, match="src must have 16 channels"):
+            layer(X[..., :8].bfloat16())
+
+
+def test_layers_are_compiled_whole() -> None:
+    torch._dynamo.reset()
+    options: dict[str, Any] = {"dropout": 0.0, "batch_first": True, "position": position.T5(4)}
+    encoder = locant_nn.TransformerEncoderLayer(16, 4, 32, **options)
+    decoder = locant_nn.TransformerDecoderLayer(16, 4, 32, **options)
+    x = torch.randn(2, 5, 16)
+
+    def both(x: torch.Tensor) -> torch.Tensor:
+        return decoder(x, encoder(x), tgt_is_causal=True)
+
+    compiled = torch.compile(both, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x), both(x))

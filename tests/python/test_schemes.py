@@ -227,11 +227,14 @@ def test_embeddings() -> None:
             lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, position.TransformerXl(2, 4)),
             "causal mask",
         ),
-        (lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, position.Kerple(5)), "5 heads"),
-        (lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, position.T5(5)), "T5 was made for 5 h"),
+        (lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, position.Kerple(5)), "num_heads=5"),
+        (
+            lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, position.T5(5)),
+            "T5 was made for num_heads=5, the call has 2 heads",
+        ),
         (
             lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, position.ScalarTable(5)),
-            "ScalarTable was made for 5 heads, the call has 2",
+            "ScalarTable was made for num_heads=5, the call has 2",
         ),
         (lambda: position.T5(0), "^T5: num_heads must be 1 or more, got 0$"),
         (lambda: position.Alibi(-2), "^Alibi: num_heads must be 1 or more, got -2$"),
@@ -309,10 +312,14 @@ def test_the_head_size_is_that_of_the_call(text: str, registered: bool) -> None:
         made = position.Registered(text, 2, 8)
     for size in (16, 4):
         x = torch.zeros(1, 2, 3, size)
-        with pytest.raises(ValueError, match=f"made for head size 8, the call has {size}"):
+        with pytest.raises(
+            ValueError, match=f"made for head_size=8, the call has head size {size}"
+        ):
             attention(x, x, x, made)
         if not registered:
-            with pytest.raises(ValueError, match=f"made for head size 8, the call has {size}"):
+            with pytest.raises(
+                ValueError, match=f"made for head_size=8, the call has head size {size}"
+            ):
                 KVCache(1, 2, 20, size, position=made)
     x = torch.zeros(1, 2, 3, 8)
     assert not attention(x, x, x, made).any()

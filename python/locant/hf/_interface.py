@@ -174,6 +174,18 @@ def locant_attention(
     return out.transpose(1, 2), None
 
 
+def _usual_mask(mask: Tensor | None) -> Tensor | None:
+    """A mask of one or three dimensions is a ValueError, unless it hides nothing."""
+    if mask is None or mask.dim() in (2, 4):
+        return mask
+    if torch.compiler.is_compiling() or not bool(mask.all()):
+        raise ValueError(
+            "locant: attention_mask must be [batch, tokens], or [batch, 1, queries, keys], got "
+            f"{list(mask.shape)}"
+        )
+    return None
+
+
 def locant_mask(
     batch_size: int,
     q_length: int,
@@ -186,6 +198,7 @@ def locant_mask(
 ) -> Tensor | None:
     """A mask of ours where padding and causality are all there is to say, else transformers'."""
     plain = isinstance(kv_offset, int) and kv_offset == 0
+    attention_mask = _usual_mask(attention_mask)
     if mask_function is causal_mask_function:
         plain = plain and kwargs.get("allow_is_causal_skip", True)
     elif mask_function is bidirectional_mask_function:

@@ -2,11 +2,58 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from .._attention import Positions, Window, attention
 from ..position.scheme import Scheme, check_position
+
+FAILURES = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
+"""What wrong inputs raise somewhere inside; what is wrong is looked for afterwards."""
+
+
+def check_tokens(operation: str, name: str, tokens: Any, width: int, weight: Tensor) -> None:
+    """Raises unless `tokens` is [.., .., width] or [.., width], as `weight` can multiply it."""
+    if not isinstance(tokens, Tensor):
+        raise TypeError(f"{operation}: {name} must be a tensor, got {type(tokens).__name__}")
+    if tokens.dim() not in (2, 3):
+        raise ValueError(f"{operation}: {name} must have 2 or 3 dimensions, got {tokens.dim()}")
+    if tokens.shape[-1] != width:
+        raise ValueError(
+            f"{operation}: {name} must have {width} channels, its last dimension, got "
+            f"{list(tokens.shape)}"
+        )
+    device = weight.device
+    if tokens.device != device:
+        raise ValueError(
+            f"{operation}: {name} must be on the device of the weights, {device}, got "
+            f"{tokens.device}"
+        )
+    casts = torch.is_autocast_enabled(device.type) and tokens.is_floating_point()
+    if tokens.dtype != weight.dtype and not casts:
+        raise TypeError(
+            f"{operation}: {name} must have the dtype of the weights, {weight.dtype}, got "
+            f"{tokens.dtype}"
+        )
+
+
+def check_alike(
+    operation: str, name: str, tokens: Tensor, like: str, other: Tensor, batch_first: bool
+) -> None:
+    """ValueError unless both are tokens of the same number of sequences."""
+    if tokens.dim() != other.dim():
+        raise ValueError(
+            f"{operation}: {name} must have the {other.dim()} dimensions of {like}, got "
+            f"{tokens.dim()}"
+        )
+    at = 0 if batch_first else 1
+    if tokens.dim() == 3 and tokens.shape[at] != other.shape[at]:
+        raise ValueError(
+            f"{operation}: {name} must have the batch of {like}, {other.shape[at]}, got "
+            f"{tokens.shape[at]}"
+        )
 
 
 class MultiheadAttention(nn.Module):
@@ -116,44 +163,61 @@ class MultiheadAttention(nn.Module):
                 "MultiheadAttention: a dense attn_mask is not taken; use is_causal, window, "
                 "key_padding_mask and positions"
             )
-        cross = key is not None and key is not query
+        given = query, key, value
+        try:
+            cross = key is not None and key is not query
+            key = query if key is None else key
+            value = key if value is None else value
+            batched = query.dim() == 3
+            same_key, same_value = key is query, value is query
+            if not batched:
+                query, key, value = query[None], key[None], value[None]
+                if key_padding_mask is not None:
+                    key_padding_mask = key_padding_mask[None]
+            elif not self.batch_first:
+                query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+            if same_key:
+                key = query
+            if same_value:
+                value = query
+            q, k, v = (
+                x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+                for x in self._project(query, key, value)
+            )
+            position = None if cross and positions is None else self.position
+            out = attention(
+                q,
+                k,
+                v,
+                position,
+                causal=is_causal,
+                window=window,
+                dropout=self.dropout if self.training else 0.0,
+                key_padding_mask=key_padding_mask,
+                positions=positions,
+            )
+            out = self.out_proj(out.transpose(1, 2).flatten(2))
+            if not batched:
+                out = out[0]
+            elif not self.batch_first:
+                out = out.transpose(0, 1)
+            return out, None
+        except FAILURES:
+            if not torch.compiler.is_compiling():
+                self._explain(*given)
+            raise
+
+    def _explain(self, query: Any, key: Any, value: Any) -> None:
+        """Raises what is wrong with the inputs of a call that failed."""
+        operation, weight = "MultiheadAttention", self.out_proj.weight
         key = query if key is None else key
         value = key if value is None else value
-        batched = query.dim() == 3
-        if query.dim() not in (2, 3):
+        check_tokens(operation, "query", query, self.embed_dim, weight)
+        check_tokens(operation, "key", key, self.kdim, weight)
+        check_tokens(operation, "value", value, self.vdim, weight)
+        check_alike(operation, "key", key, "query", query, self.batch_first)
+        if value.shape[:-1] != key.shape[:-1]:
             raise ValueError(
-                f"MultiheadAttention: query must have 2 or 3 dimensions, got {query.dim()}"
+                f"{operation}: value must have the batch and length of key, got "
+                f"{list(value.shape)} and {list(key.shape)}"
             )
-        same_key, same_value = key is query, value is query
-        if not batched:
-            query, key, value = query[None], key[None], value[None]
-            if key_padding_mask is not None:
-                key_padding_mask = key_padding_mask[None]
-        elif not self.batch_first:
-            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        if same_key:
-            key = query
-        if same_value:
-            value = query
-        q, k, v = (
-            x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
-            for x in self._project(query, key, value)
-        )
-        position = None if cross and positions is None else self.position
-        out = attention(
-            q,
-            k,
-            v,
-            position,
-            causal=is_causal,
-            window=window,
-            dropout=self.dropout if self.training else 0.0,
-            key_padding_mask=key_padding_mask,
-            positions=positions,
-        )
-        out = self.out_proj(out.transpose(1, 2).flatten(2))
-        if not batched:
-            out = out[0]
-        elif not self.batch_first:
-            out = out.transpose(0, 1)
-        return out, None

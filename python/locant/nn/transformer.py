@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .._attention import Positions
 from ..position.scheme import Scheme
-from .multihead import MultiheadAttention
+from .multihead import FAILURES, MultiheadAttention, check_alike, check_tokens
 
 Activation = str | Callable[[Tensor], Tensor]
 
@@ -59,6 +59,11 @@ class _Layer(nn.Module):
         self.dropout2 = nn.Dropout(dropout)
         self.norm_first = norm_first
         self.activation = _activation(activation)
+
+    def _check(self, name: str, tokens: Any) -> None:
+        """Raises what is wrong with an input of a call that failed."""
+        width, weight = self.self_attn.embed_dim, self.linear1.weight
+        check_tokens(type(self).__name__, name, tokens, width, weight)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -112,12 +117,17 @@ class TransformerEncoderLayer(_Layer):
             )
             return self.dropout1(out)
 
-        x = src
-        if self.norm_first:
-            x = x + attend(self.norm1(x))
-            return x + self.dropout2(self._feed_forward(self.norm2(x)))
-        x = self.norm1(x + attend(x))
-        return self.norm2(x + self.dropout2(self._feed_forward(x)))
+        try:
+            x = src
+            if self.norm_first:
+                x = x + attend(self.norm1(x))
+                return x + self.dropout2(self._feed_forward(self.norm2(x)))
+            x = self.norm1(x + attend(x))
+            return self.norm2(x + self.dropout2(self._feed_forward(x)))
+        except FAILURES:
+            if not torch.compiler.is_compiling():
+                self._check("src", src)
+            raise
 
 
 class TransformerDecoderLayer(_Layer):
@@ -189,11 +199,21 @@ class TransformerDecoderLayer(_Layer):
             )
             return self.dropout2(out)
 
-        x = tgt
-        if self.norm_first:
-            x = x + attend(self.norm1(x))
-            x = x + attend_to_memory(self.norm2(x))
-            return x + self.dropout3(self._feed_forward(self.norm3(x)))
-        x = self.norm1(x + attend(x))
-        x = self.norm2(x + attend_to_memory(x))
-        return self.norm3(x + self.dropout3(self._feed_forward(x)))
+        try:
+            if memory is None:  # which would be the queries themselves
+                raise TypeError("TransformerDecoderLayer: memory must be a tensor, got NoneType")
+            x = tgt
+            if self.norm_first:
+                x = x + attend(self.norm1(x))
+                x = x + attend_to_memory(self.norm2(x))
+                return x + self.dropout3(self._feed_forward(self.norm3(x)))
+            x = self.norm1(x + attend(x))
+            x = self.norm2(x + attend_to_memory(x))
+            return self.norm3(x + self.dropout3(self._feed_forward(x)))
+        except FAILURES:
+            if not torch.compiler.is_compiling():
+                self._check("tgt", tgt)
+                self._check("memory", memory)
+                batch_first = self.self_attn.batch_first
+                check_alike(type(self).__name__, "memory", memory, "tgt", tgt, batch_first)
+            raise

@@ -153,17 +153,27 @@ class BuiltIn(Scheme):
         """Raises ValueError when the call has other heads than the scheme was made for."""
         if call.heads not in (self.num_heads, 1):
             raise InvalidScheme(
-                f"{type(self).__name__} was made for {self.num_heads} heads, the call has "
-                f"{call.heads}"
+                f"{type(self).__name__} was made for num_heads={self.num_heads}, the call has "
+                f"{call.heads} heads"
             )
 
     def check_head_size(self, call: Call) -> None:
         """Raises ValueError when the call has another head size than the scheme was made for."""
         if call.head_size not in (self.head_size, 1):
             raise InvalidScheme(
-                f"{type(self).__name__} was made for head size {self.head_size}, the call has "
-                f"{call.head_size}"
+                f"{type(self).__name__} was made for head_size={self.head_size}, the call has "
+                f"head size {call.head_size}"
             )
+
+    def check_parameters(self, operation: str) -> None:
+        """Raises ValueError when a parameter has not the shape it was made with."""
+        for spec in self._parameter_specs:
+            shape = list(self.array(spec["name"]).shape)
+            if shape != spec["shape"]:
+                raise InvalidScheme(
+                    f"{operation}: {spec['name']} of {type(self).__name__} must be "
+                    f"{spec['shape']}, got {shape}"
+                )
 
     # --- the registry's own answers ---------------------------------------------------------------
 
