@@ -26,7 +26,8 @@ struct DecodeInputs {
   // [B or 1, capacity] by token of a sequence; beyond the lengths anything. Without them token n stands
   // at n. Give them where padding or a window that wraps around has moved tokens.
   View<const int64_t, 2> k_positions;
-  // [B]: one rotation a sequence in place of the terms', where frequencies follow its length.
+  // [B]: one rotation a sequence in place of the terms', where frequencies follow its length: the caller lowers
+  // them, for the largest position of its queries and keys + 1.
   View<const Rotation, 1> rotations;
 };
 

@@ -67,7 +67,7 @@ class Twin {
     if (!gradients.terms) unwanted = terms_;
     dterms_ = gradients.terms ? gradients.terms : &unwanted;
     set_zero(*dterms_);
-    hook_sums_.assign(dterms_->hook_gradient.size(), 0.0);
+    if constexpr (!KnowsSize<T>) hook_sums_.assign(dterms_->hook_gradient.size(), 0.0);
     dkey_ = gradients.number_per_key;
     set_zero(dkey_);
     for (b_ = 0; b_ < p_.B; ++b_) {
@@ -234,14 +234,39 @@ class Twin {
     for (int64_t j : seen_) s_[j] += T(hook_numbers_[j]);
   }
   void hook_backward(int64_t i) {
-    if (!terms_.hook || hook_sums_.empty()) return;
-    hook_numbers_.assign(p_.K, 0.0);
-    for (int64_t j : seen_) hook_numbers_[j] = real_part(ds_[j]);
-    const int64_t head = terms_.hook->heads() == 1 ? 0 : h_;
-    each_hook_tile(i, [&](const ScoreTile& tile) {
-      terms_.hook->add_backward(tile, &hook_numbers_[tile.first_key],
-                                &hook_sums_[head * terms_.hook->gradient_size()]);
-    });
+    if (!terms_.hook || dterms_->hook_gradient.empty()) return;
+    const int64_t size = terms_.hook->gradient_size(), first = terms_.hook->heads() == 1 ? 0 : h_ * size;
+    if constexpr (KnowsSize<T>) {
+      weigh_pairs(i, &dterms_->hook_gradient[first], size);
+    } else {
+      hook_numbers_.assign(p_.K, 0.0);
+      for (int64_t j : seen_) hook_numbers_[j] = real_part(ds_[j]);
+      each_hook_tile(i, [&](const ScoreTile& tile) {
+        terms_.hook->add_backward(tile, &hook_numbers_[tile.first_key], &hook_sums_[first]);
+      });
+    }
+  }
+  // A hook is handed doubles. Its adjoint is linear: asked for the weights of every pair, so that the sizes of
+  // the gradients of the scores reach its sums.
+  void weigh_pairs(int64_t i, T* sums, int64_t size) {
+    const double one = 1;
+    std::vector<double> weights(size);
+    std::vector<T> of_row(size, T(0));
+    const auto q_position = static_cast<int32_t>(p_.q_position(b_, i));
+    for (int64_t j : seen_) {
+      const auto k_position = static_cast<int32_t>(p_.k_position(b_, j));
+      ScoreTile pair;
+      pair.batch = b_, pair.head = h_;
+      pair.first_query = i, pair.first_key = j;
+      pair.queries = pair.keys = pair.row = 1;
+      pair.q_positions = &q_position, pair.k_positions = &k_position;
+      std::fill(weights.begin(), weights.end(), 0.0);
+      terms_.hook->add_backward(pair, &one, weights.data());
+      for (int64_t n = 0; n < size; ++n) {
+        if (weights[n] != 0) of_row[n] += T(weights[n]) * ds_[j];
+      }
+    }
+    for (int64_t n = 0; n < size; ++n) add_apart(sums[n], of_row[n]);
   }
 
   // Pass 4. slope: derivative of the softcap.
@@ -390,7 +415,7 @@ class Twin {
   std::vector<T> s_, slope_, ds_;        // [K], of the current row
   std::vector<T> share_, kept_;          // [K], of the current row
   std::vector<double> hook_numbers_;     // [K], of the current row
-  std::vector<double> hook_sums_;        // all of its gradient
+  std::vector<double> hook_sums_;        // all of its gradient, where that is a sum of doubles
   std::vector<T> q_, k_, dq_, dk_, dv_;  // of the current head, rotated
   Terms<T>* dterms_ = nullptr;
   View<T, 3> dkey_;

@@ -17,6 +17,10 @@ inline constexpr double kNothing = -std::numeric_limits<double>::infinity();  //
 inline double real_part(double x) { return x; }
 inline double real_part(const std::complex<double>& x) { return x.real(); }
 
+// A number that knows its magnitude has add_apart, for sums of numbers whose roundings are independent.
+template <class T>
+concept KnowsSize = requires(T& x) { add_apart(x, x); };
+
 template <class T>
 T dot(const T* x, const T* y, int64_t n) {
   T sum(0);

@@ -10,7 +10,6 @@
 #include "locant/attention/reference.h"
 #include "locant/measure/arrays.h"
 #include "locant/measure/measure.h"
-#include "locant/measure/penalty_hook.h"
 #include "locant/measure/plain_bf16.h"
 #include "locant/measure/sized.h"
 #include "locant/measure/tolerance.h"
@@ -41,34 +40,17 @@ Results<T> run_twin(const Arrays<T>& arrays) {
   return results;
 }
 
-// The twin in T for the arrays of a case, whose own hook it replaces by the same thing as a term: what
-// a hook learns comes without magnitudes.
 template <class T, class From>
 Results<T> twin_of(const Arrays<From>& from) {
-  Arrays<T> arrays = cast_arrays<T>(from);
-  const bool as_term = from.shape.hook && !arrays.terms.number;
-  if (as_term) {
-    Terms<double> term;
-    term.number = static_cast<const PenaltyHook&>(*from.terms.hook).as_term();
-    arrays.terms.number = cast<Real<T>>(term).number;
-    arrays.terms.hook = nullptr;
-  }
-  Results<T> results = run_twin(arrays);
-  if (as_term && from.shape.backward) {
-    results.dterms.hook_gradient = results.dterms.number->left;
-    results.dterms.number.reset();
-  }
-  return results;
+  return run_twin(cast_arrays<T>(from));
 }
 
-// What a scheme's hook learns is summed over pairs by the hook itself, in double: the largest of the
-// array, and as many roundings as a sum over all pairs has, stand for its magnitudes.
-void give_hooks_a_size(Results<Sized>& want) {
-  const Case& c = want.shape;
+// A hook rounds, too: what it multiplies gradients by, which may cancel inside of it. Then the error is that of
+// a number as large as its largest.
+void even_out_hooks(Results<Sized>& want) {
   double largest = 0;
-  for (const Sized& x : want.dterms.hook_gradient) largest = std::max(largest, std::fabs(x.value));
-  const double roundings = std::sqrt(double(c.b) * double(c.q) * double(c.k)) / double(1 + sum_length(c.q, c.k, c.d));
-  for (Sized& x : want.dterms.hook_gradient) x.size = std::max(x.size, (1 + largest) * std::max(1.0, roundings));
+  for (const Sized& x : want.dterms.hook_gradient) largest = std::max(largest, x.size);
+  for (Sized& x : want.dterms.hook_gradient) x.size = largest;
 }
 
 template <class T>
@@ -90,7 +72,7 @@ std::vector<Difference> check_float(const Case& c) {
   const Arrays<float> arrays = make_arrays<float>(c);
   Results<float> got = run_fast(c, arrays);
   Results<Sized> want = twin_of<Sized>(arrays);
-  give_hooks_a_size(want);
+  even_out_hooks(want);
   const double unit = kSafety * double(1 + sum_length(c.q, c.k, c.d)) * kEpsFloat;
   std::vector<Difference> differences;
   each_result(
@@ -106,7 +88,7 @@ std::vector<Difference> check_bf16(const Case& c) {
   const Arrays<Bf16> arrays = make_arrays<Bf16>(c);
   Results<Bf16> got = run_fast(c, arrays);
   Results<Sized> want = twin_of<Sized>(arrays);
-  give_hooks_a_size(want);
+  even_out_hooks(want);
   Results<PlainBf16> plain = twin_of<PlainBf16>(arrays);
   std::vector<Difference> differences;
   each_result(

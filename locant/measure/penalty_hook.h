@@ -25,17 +25,6 @@ class PenaltyHook final : public TileHook {
     sum_of(tile, gradient, sums);
   }
 
-  // The same as a term, for the oracle: the gradient of its left slopes is that of the hook.
-  NumberPerDistance<double> as_term() const {
-    NumberPerDistance<double> term;
-    term.index.rows = {0};
-    term.index.after = 0;
-    term.index.before = 0;
-    term.table = Table<double>(int64_t(slopes_.size()), 1, 1);
-    term.left = slopes_;
-    return term;
-  }
-
  private:
   template <class T>
   void add_to(const ScoreTile& tile, T* scores) const {

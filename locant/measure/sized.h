@@ -35,6 +35,9 @@ struct Sized {
   }
 };
 
+// Rows of scores round independently of each other, and errors of either sign grow as the root of their number.
+inline void add_apart(Sized& to, const Sized& x) { to = {to.value + x.value, std::hypot(to.size, x.size)}; }
+
 inline double real_part(const Sized& x) { return x.value; }
 // In float a power below 2^-126 may become 0, whatever the rest of a sum: that is 2^-103 eps.
 inline constexpr double kUnderflow = 0x1p-103;

@@ -179,12 +179,12 @@ class FireHook final : public TileHook {
 
   // Keys [from, to) of a query, on one side of it, so that psi only falls or only grows: calls
   // run(first, n, piece) for stretches of one piece. `piece` is one near that of key `from`, and then
-  // is it.
-  template <class T, class F>
-  void walk_side(const T* psi, double inverse, int64_t from, int64_t to, bool grows, int64_t& piece,
+  // is it. psi in double, whatever scores are in: rounding must not send a key's gradient to another piece.
+  template <class F>
+  void walk_side(const double* psi, double inverse, int64_t from, int64_t to, bool grows, int64_t& piece,
                  F run) const {
     if (from == to) return;
-    const auto input = [&](int64_t j) { return static_cast<double>(psi[j]) * inverse; };
+    const auto input = [&](int64_t j) { return psi[j] * inverse; };
     int64_t now = piece = piece_of(input(from), piece);
     for (int64_t j = from; j < to;) {
       const bool open = grows ? now + 1 == pieces_.count() : now == 0;
@@ -222,15 +222,17 @@ class FireHook final : public TileHook {
           run(i, norm, j, n, piece, value + j, by_c + j);
         };
         const int64_t zero = std::clamp<int64_t>(-first, 0, tile.keys);
-        walk_side(value, norm.inverse, 0, zero, false, left, stretch);
-        walk_side(value, norm.inverse, zero, tile.keys, true, right, stretch);
+        const double* exact = twice_.value(first);
+        walk_side(exact, norm.inverse, 0, zero, false, left, stretch);
+        walk_side(exact, norm.inverse, zero, tile.keys, true, right, stretch);
         continue;
       }
       for (int64_t j = 0; j < tile.keys; ++j) {
         const auto d = static_cast<double>(k[j] - position);
-        const T value = static_cast<T>(std::log1p(std::fabs(c_ * d)));
+        const double exact = std::log1p(std::fabs(c_ * d));
+        const T value = static_cast<T>(exact);
         const T by_c = static_cast<T>(psi.derivative(d));
-        left = piece_of(static_cast<double>(value) * norm.inverse, left);
+        left = piece_of(exact * norm.inverse, left);
         run(i, norm, j, 1, left, &value, &by_c);
       }
     }

@@ -59,7 +59,8 @@ def attention(
     Returns out [B, H, Q, Dv], and with return_lse also the log-sum-exp [B, H, Q] of the scores;
     both have gradients. A query that sees no key gives zeros and an lse of -inf.
 
-    First derivatives only. Results do not depend on the number of threads, to the last bit.
+    First derivatives only. What the kernel makes of its arguments does not depend on the number of
+    threads, to the last bit.
     Errors: TypeError for types, ValueError for shapes, strides, options and positions.
     On other devices than CPUs the same is composed of PyTorch's operators, in quadratic memory,
     with a warning once.

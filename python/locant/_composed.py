@@ -122,8 +122,12 @@ def composed(a: Arguments, dense: Dense | None = None) -> tuple[Tensor, Tensor]:
         scores = scores + added_to_key.masked_fill(padding, 0)
     scores = scores.masked_fill(hidden, float("-inf"))
     nothing = hidden.all(3, keepdim=True)
-    lse = torch.logsumexp(scores.masked_fill(nothing, 0), 3, keepdim=True)
-    weights = torch.exp(scores - lse).masked_fill(hidden, 0)
+    scores = scores.masked_fill(nothing, 0)
+    # Neither exp(scores - lse) nor logsumexp, whose derivative is that: where scores are huge the
+    # lse has no digits left for the number of keys.
+    weights = torch.softmax(scores, 3).masked_fill(hidden, 0)
+    top = scores.detach().amax(3, keepdim=True) if keys else scores.new_zeros(())
+    lse = top + torch.exp(scores - top).sum(3, keepdim=True).log()
     if a.dropout and a.dropout_seed is not None:
         if packed:
             kept = keep(a.dropout_seed, a.dropout, heads, q_sequence, q_token, k_token, True)

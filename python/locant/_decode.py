@@ -9,6 +9,7 @@ from torch import Tensor
 
 from . import _ops
 from ._attention import Window, _check_number, _flatten, _is_whole, _limits, _number_per_key, _whole
+from ._lasting import lasting
 from .position.scheme import Call, Scheme, check_position
 from .position.terms import Terms
 
@@ -28,7 +29,8 @@ class KVCache:
     page_size in pages, k [pages, heads, page_size, head_size], taken from a pool as sequences grow.
     position: the scheme of the layer. Keys are stored turned by its rotation, so that a step turns
     its queries alone (except where frequencies follow the length: then they are turned when read).
-    lengths: int64 [batch], tokens held. float32, bfloat16 or float64, on the CPU; no gradients.
+    lengths: int64 [batch], tokens held. positions: int64 [batch, capacity] once append was given
+    some, else None. float32, bfloat16 or float64, on the CPU; no gradients.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class KVCache:
         self.capacity, self.page_size = capacity, page_size
         self.position = position
         self.lengths = torch.zeros(batch, dtype=torch.int64)
+        self.positions: Tensor | None = None
         self.block_table: Tensor | None = None
         shape = (batch, heads, capacity)
         if page_size is not None:
@@ -96,8 +99,9 @@ class KVCache:
     ) -> None:
         """Stores new tokens: k [batch, heads, n, head_size], not turned, and v.
 
-        positions: int64 [n] or [batch, n], default: behind those held. counts: int64 [batch], so
-        many of the n belong to a sequence (the others are padding); default: all.
+        positions: int64 [n] or [batch, n], default: behind those held, at lengths[b] and on. What
+        is given is remembered for `decode`. counts: int64 [batch], so many of the n belong to a
+        sequence (the others are padding); default: all.
         ValueError past the capacity or when the pool has no page left; nothing is stored then, and
         no page is taken.
         """
@@ -138,6 +142,7 @@ class KVCache:
             counts = _whole("KVCache.append: counts", counts)
         self._check_counts(tokens, counts)
         taken = [] if self.block_table is None else self._take_pages(tokens, counts)
+        before = self.lengths.tolist()
         try:
             torch.ops.locant.cache_append(
                 self.k,
@@ -154,6 +159,9 @@ class KVCache:
         except BaseException:
             self._give_back(taken)
             raise
+        if positions is not None or self.positions is not None:
+            with lasting():
+                self._remember(torch.tensor(before)[:, None] + torch.arange(tokens), positions)
 
     def whole_pages(self, name: str, per_key: Tensor) -> Tensor:
         """Numbers [.., capacity] with zeros to the end of the last page, as the kernel has them."""
@@ -164,6 +172,17 @@ class KVCache:
             )
         more = -self.capacity % (self.page_size or 1)
         return torch.nn.functional.pad(per_key, (0, more)) if more else per_key
+
+    def _remember(self, places: Tensor, positions: Tensor | None) -> None:
+        """Where the tokens just stored in `places` [batch, n] of their sequences stand."""
+        new = places < self.lengths[:, None]  # no padding
+        positions = places if positions is None else positions.expand(places.shape)
+        if self.positions is None:
+            if torch.equal(positions[new], places[new]):
+                return
+            self.positions = torch.arange(self.capacity).repeat(len(self.lengths), 1)
+        sequence = torch.arange(len(self.lengths))[:, None].expand(places.shape)
+        self.positions[sequence[new], places[new]] = positions[new]
 
     def _check_counts(self, tokens: int, counts: Tensor | None) -> None:
         batch = len(self.lengths)
@@ -214,6 +233,8 @@ class KVCache:
             if self.block_table is not None:
                 self._free += [int(p) for p in self.block_table[b] if p >= 0]
                 self.block_table[b] = -1
+        if not self.lengths.any():
+            self.positions = None
 
 
 def _where_held(cache: KVCache, positions: Tensor) -> Tensor:
@@ -231,6 +252,31 @@ def _where_held(cache: KVCache, positions: Tensor) -> Tensor:
     return torch.where(held, positions, some)
 
 
+def _of_last(cache: KVCache, queries: int) -> Tensor | None:
+    """Remembered positions [B, Q] of the last tokens of every sequence."""
+    if cache.positions is None:
+        return None
+    places = (cache.lengths[:, None] - queries).clamp(min=0) + torch.arange(queries, device="cpu")
+    held = places < cache.lengths[:, None]
+    return torch.where(held, cache.positions.gather(1, places * held), places)
+
+
+def _own_lengths(
+    cache: KVCache, queries: int, q_positions: Tensor | None, k_positions: Tensor | None
+) -> list[int]:
+    """What `attention` would take for the length of each sequence: the largest position + 1."""
+    ends = cache.lengths
+    if k_positions is not None:
+        held = torch.arange(k_positions.shape[1], device="cpu") < ends[:, None]
+        ends = torch.where(held, k_positions + 1, 0).amax(1)
+    if q_positions is None:
+        ends = torch.maximum(ends, cache.lengths.clamp(min=queries))
+    elif q_positions.numel() and q_positions.shape[0] in (1, len(ends)):  # others are refused soon
+        ends = torch.maximum(ends, q_positions.amax(1) + 1)
+    return [max(int(end), 1) for end in ends]
+
+
+@torch.compiler.disable  # it reads lengths: traced, frequencies by length and given positions fail
 def decode(
     q: Tensor,
     cache: KVCache,
@@ -246,8 +292,10 @@ def decode(
     """Attention of new queries q [B, H, Q, D] over a cache that already holds their own tokens.
 
     The position scheme is the cache's. Queries stand at the end of their sequence, query i of
-    sequence b at lengths[b] - Q + i, unless `positions` (int64 [Q] or [B, Q]) says otherwise; a
-    pair also gives those of the keys, [B or 1, capacity], where tokens have moved.
+    sequence b at lengths[b] - Q + i, and key j at j, or where append was told that these tokens
+    stand; unless `positions` (int64 [Q] or [B, Q]) says otherwise of the queries, or a pair also
+    of the keys, [B or 1, capacity], where tokens have moved.
+    Frequencies that follow the length follow that of each sequence: its largest position + 1.
     key_padding_mask: [B, capacity], as in `attention`. Other arguments as there; no gradients.
     Returns out [B, H, Q, Dv], and with return_lse the log-sum-exp. Made for up to about 16 queries.
     """
@@ -286,7 +334,12 @@ def decode(
         if pair[1] is not None:
             k_positions = _whole("decode: positions", pair[1])
             k_positions = k_positions[None] if k_positions.dim() == 1 else k_positions
-            k_positions = _where_held(cache, k_positions)
+    else:
+        q_positions = _of_last(cache, q.shape[2])
+    if k_positions is None:
+        k_positions = cache.positions
+    if k_positions is not None:
+        k_positions = _where_held(cache, k_positions)
     heads, head_size, value_size = q.shape[1], q.shape[3], cache.v.shape[3]
     everything = torch.arange(max(longest, 1))[None]
     call = Call(
@@ -308,7 +361,8 @@ def decode(
     if terms.rotation is not None:
         turn = cache.rotation
         if not cache.keys_turned:  # frequencies by the length of each sequence
-            rows = [cache.rotation_at(max(int(n), 1)) for n in cache.lengths]
+            ends = _own_lengths(cache, q.shape[2], q_positions, k_positions)
+            rows = [cache.rotation_at(end) for end in ends]
             turn = torch.stack([row for row in rows if row is not None])
         flat = (*flat[:11], turn, flat[12])
     factor = (head_size**-0.5 if scale is None else scale) * terms.scale_factor

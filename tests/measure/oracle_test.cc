@@ -44,6 +44,25 @@ TEST(Oracle, Bf16IsHeldAgainstPlainBf16) {
   }
 }
 
+// What a hook learns of gradients that cancel: of one key they are 0, and sums of 255 products are rounded.
+TEST(Oracle, WhatAHookLearnsIsHeldToTheSizesOfWhatItSums) {
+  for (simd::Set set : simd::available()) {
+    const std::string isa = " isa=" + std::string(simd::name(set));
+    for (const char* text : {"b2 h6 g2 q65 k1 d1 v255 causal fwd+bwd fire", "h2 q65 k1 d1 v255 fwd+bwd hook",
+                             "b2 h4 g2 q50 k70 d16 causal fwd+bwd fire", "q2 k2 v1 fwd+bwd fire(length=4,hidden=100)"}) {
+      for (const Difference& d : check(parse_case(text + isa))) EXPECT_LE(d.ratio, 1) << text << isa << ": " << d.name;
+    }
+  }
+  // Gradients up to 8, known to the third digit.
+  const Difference learned = check(parse_case("b2 h4 g2 q50 k70 d16 causal fwd+bwd fire")).back();
+  EXPECT_EQ(learned.name, "gradient of the hook");
+  EXPECT_LT(learned.allowed, 8e-3);
+  // One key: of magnitude, though all is 0; not of any.
+  const Difference one = check(parse_case("q65 k1 d1 v255 causal fwd+bwd fire")).back();
+  EXPECT_GT(one.allowed, 1e-3);
+  EXPECT_LT(one.allowed, 1);
+}
+
 TEST(Oracle, AWrongElementIsWrong) {
   const std::vector<Sized> want{{1, 1}, {0, 0}, {-2, 4}};
   EXPECT_EQ(worst_of("x", {1, 0, -2}, want, 1e-3).ratio, 0);

@@ -236,5 +236,34 @@ TEST(Fire, Gradients) {
   EXPECT_EQ(tested, 6);
 }
 
+// A key's gradient goes to the piece of the network in which its exact input lies, in float as in double, in tiles of
+// neighbours and in others: 1000 breaks, and some of 500000 inputs that rounding would carry over one.
+TEST(Fire, PiecesDoNotDependOnRounding) {
+  Call call = probe::square_call(1024, true);
+  const auto scheme = make_scheme("fire(hidden=1024)");
+  const Terms<double> terms = lower(*scheme, call, store_of(*scheme, call.sizes).views());
+  const auto size = size_t(terms.hook->gradient_size());
+  for (const bool backwards : {false, true}) {
+    std::vector<double> of_float(size), of_double(size);
+    for (int32_t q0 = 0; q0 < 1024; q0 += 64) {
+      for (int32_t k0 = 0; k0 <= q0; k0 += 64) {
+        std::vector<int32_t> q, k;
+        for (int32_t t = 0; t < 64; ++t) q.push_back(q0 + t), k.push_back(k0 + (backwards ? 63 - t : t));
+        ScoreTile tile;
+        tile.queries = tile.keys = tile.row = 64;
+        tile.q_positions = q.data(), tile.k_positions = k.data();
+        terms.hook->add_backward(tile, std::vector<float>(64 * 64, 1).data(), of_float.data());
+        terms.hook->add_backward(tile, std::vector<double>(64 * 64, 1).data(), of_double.data());
+      }
+    }
+    double pairs = 0;  // in each piece, counted exactly
+    for (size_t s = 1; s + 2 < size; s += 2) {
+      EXPECT_EQ(of_float[s], of_double[s]) << "piece " << s / 2;
+      pairs += of_double[s];
+    }
+    EXPECT_EQ(pairs, 64 * 64 * 16 * 17 / 2);
+  }
+}
+
 }  // namespace
 }  // namespace locant

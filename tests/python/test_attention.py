@@ -99,11 +99,13 @@ def test_random_shapes(data: Any) -> None:
 
 
 @pytest.mark.parametrize("empty", [(0, 4, 5, 6), (2, 4, 0, 6), (2, 4, 5, 0)])
-def test_empty(empty: tuple[int, int, int, int]) -> None:
+@pytest.mark.parametrize("run", [attention, composed_attention])
+def test_empty(run: Any, empty: tuple[int, int, int, int]) -> None:
     b, h, n, m = empty
     q, k, v = (x.requires_grad_() for x in cases.draw(b, h, h, n, m, 8, 8))
-    out = attention(q, k, v)
+    out, lse = run(q, k, v, return_lse=True)
     assert out.shape == (b, h, n, 8) and not out.any()
+    assert lse.shape == (b, h, n) and bool((lse == -torch.inf).all())
     out.sum().backward()
     assert not q.grad.any() and not k.grad.any() and not v.grad.any()
 
@@ -186,6 +188,31 @@ def test_padded_keys_may_hold_anything() -> None:
             assert torch.equal(out, clean)
         found = torch.autograd.grad(out.sum(), leaves)
         assert torch.isfinite(out).all() and all(torch.isfinite(x).all() for x in found)
+
+
+@pytest.mark.parametrize("masked", [-1e9, -1e30, torch.finfo(torch.float32).min])
+def test_composed_rows_of_keys_that_are_all_masked(masked: float) -> None:
+    """No score is left of numbers this large: every key weighs the same, gradients included."""
+    q, k, v = cases.draw(2, 2, 2, 5, 100, 8, 6)
+    mask = torch.full((2, 100), masked)
+    mask[1, 3] = 0.0  # one that is not
+    mask[0, :40] = -torch.inf
+    # The first query sees no key in sequence 0.
+    options: dict[str, Any] = {"positions": (torch.arange(5) * 20 + 30, torch.arange(100))}
+    gradients = [torch.randn(2, 2, 5, 6), torch.randn(2, 2, 5)]
+    found = []
+    for dtype, number in ((torch.float32, masked), (torch.float64, -1e30)):
+        leaves = [x.to(dtype).requires_grad_() for x in (q, k, v)]
+        added = torch.where(mask == masked, number, mask.double()).to(dtype).requires_grad_()
+        options |= {"key_padding_mask": added, "causal": True, "return_lse": True}
+        out, lse = composed_attention(*leaves, **options)
+        assert not out[0, :, 0].any() and bool((lse[0, :, 0] == -torch.inf).all())
+        sent = [x.to(dtype) for x in gradients]
+        found.append((out, *torch.autograd.grad([out, lse], [*leaves, added], sent)))
+    check_alike("mean", found[0][0][0, :, 2], v[0, :, 40:71].double().mean(1), 100)
+    for name, got, want in zip(("out", "q", "k", "v", "mask"), *found, strict=True):
+        check_alike(name, got, want, 100)
+    assert not found[0][1][0, :, 0].any()
 
 
 def test_nan_stays_where_it_must() -> None:

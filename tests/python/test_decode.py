@@ -88,6 +88,90 @@ def test_unequal_lengths(text: str, paged: bool) -> None:
         check_alike(f"sequence {b}", out[b : b + 1], whole[:, :, -1:], n)
 
 
+FOLLOWING = [
+    "rope(scaling=dynamic,factor=4,original=32)",
+    "rope(scaling=longrope,factor=4,original=32,short_factor=1/1.5/2/3,long_factor=1/3/9/20)",
+]
+
+
+@pytest.mark.parametrize("paged", [False, True])
+@pytest.mark.parametrize("text", FOLLOWING)
+@pytest.mark.parametrize("told", ["both", "queries", "append"])
+def test_frequencies_follow_the_largest_position(text: str, paged: bool, told: str) -> None:
+    """Of each sequence, queries and keys, as in attention; not the number of tokens held."""
+    scheme = cases.make(text, H, D).double()
+    q, k, v = draw(torch.float64)
+    cache = cache_of(scheme, paged, torch.float64)
+    assert not cache.keys_turned
+    lengths = [7, 12]
+    own = torch.arange(12) * torch.tensor([[1], [2]]) + torch.tensor([[3], [60]])
+    at = own if told != "queries" else torch.arange(12).expand(2, 12)
+    last = torch.stack([own[b, n - 2 : n] for b, n in enumerate(lengths)])
+    counts = torch.tensor(lengths)
+    cache.append(
+        k[:, :, :12], v[:, :, :12], counts=counts, positions=own if told == "append" else None
+    )
+    everywhere = torch.full((B, 24), 2**40)
+    everywhere[:, :12] = torch.where(torch.arange(12) < counts[:, None], at, -1)
+    for positions in {
+        "both": [(last, everywhere)],
+        "queries": [last],
+        "append": [None, last, (last, everywhere)],
+    }[told]:
+        out = decode(q[:, :, :2], cache, positions=positions)
+        for b, n in enumerate(lengths):
+            inputs = [x[b : b + 1, :, :m] for x, m in ((q, 2), (k, n), (v, n))]
+            want = attention(*inputs, scheme, causal=True, positions=(last[b], at[b, :n]))
+            check_alike(f"sequence {b}", out[b : b + 1], want, n)
+    # One row of positions for all sequences: each ends where its own last token stands.
+    one = decode(q[:, :, :1], cache, positions=(torch.tensor([5]), torch.arange(24) * 3))
+    for b, n in enumerate(lengths):
+        inputs = [x[b : b + 1, :, :m] for x, m in ((q, 1), (k, n), (v, n))]
+        options: dict[str, Any] = {"positions": (torch.tensor([5]), torch.arange(n) * 3)}
+        check_alike("one", one[b : b + 1], attention(*inputs, scheme, causal=True, **options), n)
+
+
+def test_compiled_callers_get_the_same() -> None:
+    scheme = cases.make(FOLLOWING[0], H, D)
+    q, k, v = draw(torch.float32)
+    cache = cache_of(scheme, False, torch.float32)
+    cache.append(k, v, counts=torch.tensor([17, N]))
+    last, at = torch.tensor([[80], [100]]), torch.arange(24) * 3
+
+    def step(q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return decode(q + 1, cache) * 2, decode(q, cache, positions=(last, at))
+
+    one = q[:, :, :1]
+    compiled = torch.compile(step, backend="eager")(one)
+    assert all(torch.equal(x, y) for x, y in zip(compiled, step(one), strict=True))
+
+
+@pytest.mark.parametrize("paged", [False, True])
+@pytest.mark.parametrize("text", [*cases.KINDS, "xpos"])
+def test_positions_of_append_are_remembered(text: str, paged: bool) -> None:
+    scheme = cases.make(text, H, D).double()
+    q, k, v = draw(torch.float64)
+    cache = cache_of(scheme, paged, torch.float64)
+    at = torch.arange(N) * 2 + 5
+    for first, last in ((0, 3), (3, 4), (4, N)):
+        new = slice(first, last)
+        with torch.inference_mode(last == 4):  # what is remembered then serves any mode
+            cache.append(k[:, :, new], v[:, :, new], positions=at[new] if first else None)
+    at[:3] = torch.arange(3)
+    want = attention(q, k, v, scheme, causal=True, window=9, positions=at)[:, :, -4:]
+    for positions in (None, at[-4:], (at[-4:], torch.nn.functional.pad(at, (0, 24 - N)))):
+        out = decode(q[:, :, -4:], cache, window=9, positions=positions)
+        check_alike(str(positions), out, want, N)
+    cache.reset(0)
+    cache.append(k[:, :, :6], v[:, :, :6], counts=torch.tensor([6, 0]))
+    out = decode(q[:, :, 5:6], cache)
+    want = attention(q[:, :, 5:6], k[:, :, :6], v[:, :, :6], scheme, causal=True)
+    check_alike("after a reset", out[:1], want[:1], N)
+    cache.reset()
+    cache.append(k, v, positions=torch.arange(N))
+    assert cache.positions is None  # where they stand without
+
+
 def test_options() -> None:
     scheme = cases.make("alibi", H, D).double()
     q, k, v = draw(torch.float64)
