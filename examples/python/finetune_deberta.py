@@ -1,8 +1,8 @@
 """Fine-tunes a DeBERTa-style classifier on generated data, before and after `locant.accelerate`.
 
-./run python examples/python/finetune_deberta.py. The task: do the 2s come right after the 3s, or right
-before them? The words alone do not tell, their order does. With dropout 0 both runs have the same
-losses, up to the rounding of float32; the second takes less time per step.
+./run python examples/python/finetune_deberta.py. The task: do the 2s come right after the 3s, or
+right before them? The words alone do not tell, their order does. With dropout 0 both runs have the
+same losses, up to the rounding of float32; the second takes less time per step.
 """
 
 from __future__ import annotations
