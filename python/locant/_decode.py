@@ -68,21 +68,24 @@ class KVCache:
         value_size = sizes["value_size"]
         self.capacity, self.page_size = capacity, page_size
         self.position = position
-        self.lengths = torch.zeros(batch, dtype=torch.int64)
-        self.positions: Tensor | None = None
-        self.block_table: Tensor | None = None
         shape = (batch, heads, capacity)
+        blocks = 0
         if page_size is not None:
             blocks = -(-capacity // page_size)
             pages = batch * blocks if pages is None else pages
             shape = (pages, heads, page_size)
-            self.block_table = torch.full((batch, blocks), -1, dtype=torch.int32)
             self._free = list(range(pages - 1, -1, -1))
-        self.k = torch.empty(*shape, head_size, dtype=dtype)
-        self.v = torch.empty(*shape, value_size, dtype=dtype)
-        # One for all steps (xPos centres its scales): that of the longest sequence.
-        self.rotation = self.rotation_at(capacity)
-        self.keys_turned = self.rotation is None or not bool(self.rotation[_FOLLOWS_LENGTH])
+        with lasting():
+            self.lengths = torch.zeros(batch, dtype=torch.int64)
+            self.positions: Tensor | None = None
+            self.block_table: Tensor | None = None
+            if page_size is not None:
+                self.block_table = torch.full((batch, blocks), -1, dtype=torch.int32)
+            self.k = torch.empty(*shape, head_size, dtype=dtype)
+            self.v = torch.empty(*shape, value_size, dtype=dtype)
+            # One for all steps (xPos centres its scales): that of the longest sequence.
+            self.rotation = self.rotation_at(capacity)
+            self.keys_turned = self.rotation is None or not bool(self.rotation[_FOLLOWS_LENGTH])
 
     def rotation_at(self, length: int) -> Tensor | None:
         """The scheme's rotation for sequences of a length."""
@@ -294,7 +297,8 @@ def decode(
     The position scheme is the cache's. Queries stand at the end of their sequence, query i of
     sequence b at lengths[b] - Q + i, and key j at j, or where append was told that these tokens
     stand; unless `positions` (int64 [Q] or [B, Q]) says otherwise of the queries, or a pair also
-    of the keys, [B or 1, capacity], where tokens have moved.
+    of the keys, [B or 1, capacity], where tokens have moved. With more queries than tokens they
+    count from 0, as in `attention`.
     Frequencies that follow the length follow that of each sequence: its largest position + 1.
     key_padding_mask: [B, capacity], as in `attention`. Other arguments as there; no gradients.
     Returns out [B, H, Q, Dv], and with return_lse the log-sum-exp. Made for up to about 16 queries.

@@ -131,6 +131,24 @@ def test_frequencies_follow_the_largest_position(text: str, paged: bool, told: s
         check_alike("one", one[b : b + 1], attention(*inputs, scheme, causal=True, **options), n)
 
 
+@pytest.mark.parametrize("paged", [False, True])
+@pytest.mark.parametrize(
+    "text", [text for text in cases.IDS if not text.startswith(("learned", "sinusoidal"))]
+)
+def test_more_queries_than_tokens_count_from_zero(text: str, paged: bool) -> None:
+    """As in attention(causal=True), each sequence by its own length."""
+    scheme = cases.make(text, H, D).double()
+    q, k, v = draw(torch.float64)
+    held, queries = [3, N], 8
+    cache = cache_of(scheme, paged, torch.float64)
+    cache.append(k, v, counts=torch.tensor(held))
+    out = decode(q[:, :, :queries], cache)
+    for b, n in enumerate(held):
+        part = [x[b : b + 1] for x in (q[:, :, :queries], k[:, :, :n], v[:, :, :n])]
+        want = attention(*part, scheme, causal=True)
+        check_alike(f"sequence {b}", out[b : b + 1], want, n)
+
+
 def test_compiled_callers_get_the_same() -> None:
     scheme = cases.make(FOLLOWING[0], H, D)
     q, k, v = draw(torch.float32)

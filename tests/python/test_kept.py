@@ -128,6 +128,29 @@ def test_a_scheme_after_decoding(text: str, mode: str) -> None:
     check_same(trained(scheme), trained(cases.make(text, H, D)))
 
 
+@pytest.mark.parametrize("pages", [None, 2])
+@pytest.mark.parametrize("mode", ["inference", "fake", "meta"])
+@pytest.mark.parametrize("text", ["t5", "rope", "xpos"])
+def test_a_cache_made_elsewhere(text: str, mode: str, pages: int | None) -> None:
+    """Tokens are appended, and all forgotten, in another mode than it was made in."""
+    scheme = cases.make(text, H, D)
+    q, k, v = (x.detach() for x in draw())
+    with PLACES[mode]():
+        made = KVCache(B, H, 2 * L, D, position=scheme, page_size=pages)
+    with torch.inference_mode(mode == "inference"):
+        made.append(k, v)
+    fresh = KVCache(B, H, 2 * L, D, position=scheme, page_size=pages)
+    fresh.append(k, v)
+    for forgotten in (False, True):
+        found = []
+        for cache in (made, fresh):
+            if forgotten:
+                cache.reset()
+            cache.append(k, v)
+            found.append(decode(q, cache))
+        assert type(found[0]) is Tensor and torch.equal(*found)
+
+
 # --- modules --------------------------------------------------------------------------------------
 
 
