@@ -6,12 +6,20 @@ tensors, with another default device. What is kept of it must serve every later 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch.utils._python_dispatch import _disable_current_modes
+
+_no_transforms: Callable[[], AbstractContextManager[Any]] = nullcontext
+_no_modes: Callable[[], AbstractContextManager[Any]] = nullcontext
+try:
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack as _no_transforms
+    from torch.utils._python_dispatch import _disable_current_modes as _no_modes
+except ImportError:  # pragma: no cover - a later torch that names them otherwise
+    pass
+_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 
 
 @contextmanager
@@ -25,8 +33,8 @@ def lasting(device: str = "cpu") -> Iterator[None]:
         torch.no_grad(),
         torch.autocast(device, enabled=False),
         torch.device("cpu"),
-        temporarily_clear_interpreter_stack(),
-        _disable_current_modes(),
+        _no_transforms(),
+        _no_modes(),
     ):
         yield
 
@@ -34,7 +42,5 @@ def lasting(device: str = "cpu") -> Iterator[None]:
 def is_plain() -> bool:
     """Whether an operator without tensors among its arguments returns plain ones; costs little."""
     return not (
-        torch.is_inference_mode_enabled()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._are_functorch_transforms_active()
+        torch.is_inference_mode_enabled() or _modes() or torch._C._are_functorch_transforms_active()
     )
