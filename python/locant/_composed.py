@@ -77,9 +77,10 @@ def composed(a: Arguments, dense: Dense | None = None) -> tuple[Tensor, Tensor]:
         padding = added_to_key == float("-inf")
         hidden = hidden | padding
     hidden = hidden.expand(batch, heads, queries, keys)
-    # A key that nobody sees may hold anything, NaN included.
-    seen = ~hidden.all(2)[..., None]
+    # A key that nobody sees, and a query that sees nothing, may hold anything, NaN included.
+    seen, nothing = ~hidden.all(2)[..., None], hidden.all(3, keepdim=True)
     zero = torch.zeros((), dtype=wide, device=device)
+    q = torch.where(nothing, zero, q)
     k, v = torch.where(seen, k, zero), torch.where(seen, v, zero)
 
     if a.rotation is not None:
@@ -121,7 +122,6 @@ def composed(a: Arguments, dense: Dense | None = None) -> tuple[Tensor, Tensor]:
     if a.number_per_key is not None:
         scores = scores + added_to_key.masked_fill(padding, 0)
     scores = scores.masked_fill(hidden, float("-inf"))
-    nothing = hidden.all(3, keepdim=True)
     scores = scores.masked_fill(nothing, 0)
     # Neither exp(scores - lse) nor logsumexp, whose derivative is that: where scores are huge the
     # lse has no digits left for the number of keys.
@@ -142,7 +142,7 @@ def composed(a: Arguments, dense: Dense | None = None) -> tuple[Tensor, Tensor]:
         by_row = by_row.scatter_add(3, row + 1, weights)[..., 1:]
         out = out + by_row @ a.value_rows.to(out)
     lse = lse.masked_fill(nothing, float("-inf")).squeeze(3)
-    return out.to(a.q.dtype), lse
+    return out.masked_fill(nothing, 0).to(a.q.dtype), lse
 
 
 def _unpack(a: Arguments, queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -345,7 +345,9 @@ def decode(
     if k_positions is not None:
         k_positions = _where_held(cache, k_positions)
     heads, head_size, value_size = q.shape[1], q.shape[3], cache.v.shape[3]
-    everything = torch.arange(max(longest, 1))[None]
+    # Queries past the tokens held count from 0.
+    farthest = torch.arange(max(longest, q.shape[2], 1))[None]
+    everything = farthest[:, : max(longest, 1)]
     call = Call(
         longest,
         longest,
@@ -354,7 +356,7 @@ def decode(
         value_size,
         causal,
         (left, right),
-        everything if q_positions is None else q_positions,
+        farthest if q_positions is None else q_positions,
         everything if k_positions is None else k_positions,
         q.device,
     )

@@ -175,6 +175,27 @@ def test_autocast_keeps_tables_in_float32() -> None:
     assert scheme.array("rel_embeddings.weight").grad.dtype == torch.float32
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("run", [attention, composed_attention])
+def test_queries_that_see_nothing_may_hold_anything(run: Any, dtype: torch.dtype) -> None:
+    """Padding on the left under a causal mask: NaN there is nobody's, backward too."""
+    scheme = position.T5(2)
+    mask = torch.zeros(2, 80, dtype=torch.bool)
+    mask[:, :9] = True
+    inputs = [x.to(dtype) for x in cases.draw(2, 2, 2, 80, 80, 8, 8)]
+    sent = torch.randn(2, 2, 80, 8).to(dtype)
+    found = []
+    for filler in (0.0, torch.nan):
+        leaves = [x.clone() for x in inputs]
+        gradient = sent.clone()
+        leaves[0][:, :, :9], gradient[:, :, :9] = filler, filler
+        wanted = [x.requires_grad_() for x in leaves] + list(scheme.parameters())
+        out = run(*leaves, scheme, causal=True, key_padding_mask=mask)
+        found.append([out, *torch.autograd.grad(out, wanted, gradient)])
+    for clean, dirty in zip(*found, strict=True):
+        assert torch.isfinite(clean).all() and torch.equal(clean, dirty)
+
+
 def test_padded_keys_may_hold_anything() -> None:
     q, k, v = cases.draw(2, 4, 4, 5, 7, 8, 8)
     mask = torch.zeros(2, 7, dtype=torch.bool)

@@ -135,11 +135,12 @@ def test_frequencies_follow_the_largest_position(text: str, paged: bool, told: s
 @pytest.mark.parametrize(
     "text", [text for text in cases.IDS if not text.startswith(("learned", "sinusoidal"))]
 )
-def test_more_queries_than_tokens_count_from_zero(text: str, paged: bool) -> None:
+@pytest.mark.parametrize("held", [[3, N], [2, 1]])
+def test_more_queries_than_tokens_count_from_zero(text: str, paged: bool, held: list[int]) -> None:
     """As in attention(causal=True), each sequence by its own length."""
     scheme = cases.make(text, H, D).double()
     q, k, v = draw(torch.float64)
-    held, queries = [3, N], 8
+    queries = 8
     cache = cache_of(scheme, paged, torch.float64)
     cache.append(k, v, counts=torch.tensor(held))
     out = decode(q[:, :, :queries], cache)
