@@ -276,10 +276,8 @@ DecodePlan prepare_decode(const DecodeInputs<T>& in, const Terms<float>& terms, 
   const int64_t row_bytes = std::max(plan.D, plan.Dv) * static_cast<int64_t>(sizeof(T));
   plan.block = std::clamp(kBlockBytes / row_bytes / kStep * kStep, kStep, kMostBlock);
 
-  const int64_t unlimited = int64_t{1} << 32;
-  plan.left = options.window.left < 0 ? unlimited : std::min(options.window.left, unlimited);
-  plan.right = options.window.right < 0 ? unlimited : std::min(options.window.right, unlimited);
-  if (options.causal) plan.right = 0;
+  plan.left = steps_of(options.window.left);
+  plan.right = options.causal ? 0 : steps_of(options.window.right);
   Extremes reach = place(in, plan, arrays);
   find_split_range(plan, arrays);
   if (!plan.k_position) {

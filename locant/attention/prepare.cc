@@ -14,8 +14,6 @@ namespace {
 
 // Keys a worker packs at a time in the forward pass: their panels fit the second-level cache.
 constexpr int64_t kChunkTiles = 64;
-// A side of a window that has no end: beyond all distances.
-constexpr int64_t kUnlimited = int64_t{1} << 32;
 
 // Positions of one side as 32-bit numbers, padded, with the span of every tile. n: tokens of a
 // sequence, packed (start is given): of all of them.
@@ -236,9 +234,8 @@ Plan prepare(const KernelCall<T>& call, int lanes, bool backward, Arrays& arrays
   plan.simple = true;
   plan.q_places = place(in.q_positions, call.q_start, plan.B, in.q.shape[2], arrays, plan.simple);
   plan.k_places = place(in.k_positions, call.k_start, plan.B, in.k.shape[2], arrays, plan.simple);
-  plan.left = call.window.left < 0 ? kUnlimited : std::min(call.window.left, kUnlimited);
-  plan.right = call.window.right < 0 ? kUnlimited : std::min(call.window.right, kUnlimited);
-  if (call.causal) plan.right = 0;
+  plan.left = steps_of(call.window.left);
+  plan.right = call.causal ? 0 : steps_of(call.window.right);
   const Extremes d = distances(plan);
   plan.wide = d.high - d.low > (int64_t{1} << 30);
   const Extremes reach = reachable(plan, d);

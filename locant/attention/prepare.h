@@ -25,6 +25,10 @@ class Arrays {
   int slot_ = kFirstSlot;
 };
 
+// Steps that one side of a window reaches; negative: no end, which is beyond all distances.
+inline constexpr int64_t kUnlimited = int64_t{1} << 32;
+inline int64_t steps_of(int64_t side) { return side < 0 || side > kUnlimited ? kUnlimited : side; }
+
 // The caller's array in a plan; an empty view gives none. start: first tokens of packed sequences.
 inline ReadArray array_of(const View<const float, 4>& view, const int64_t* start) {
   return {{view.data, view.stride[0], view.stride[1], view.stride[2], start}, {}};
