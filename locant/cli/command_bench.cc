@@ -49,17 +49,26 @@ bool names_file(const std::string& text) {
   return text.find('/') != std::string::npos || extension.find_first_not_of(".0123456789") != std::string::npos;
 }
 
+// What is wrong with any is said before the work. An instruction set that is not here is refused in a case of the
+// command line; a file may be meant for several machines, so its case is left out and that is said.
 std::vector<Wish> wishes_of(const std::vector<std::string>& arguments) {
   std::vector<Wish> wishes;
+  std::vector<std::string> left_out;
   for (const std::string& text : arguments.empty() ? kDefaultCases : arguments) {
-    if (!text.empty() && text[0] == '@') {
-      for (Wish& wish : measure::read_wishes(text.substr(1))) wishes.push_back(std::move(wish));
-    } else if (names_file(text)) {
-      for (Wish& wish : measure::read_wishes(text)) wishes.push_back(std::move(wish));
-    } else {
-      wishes.push_back(measure::parse_wish(text));
+    const bool marked = !text.empty() && text[0] == '@', file = marked || names_file(text);
+    for (Wish& wish : file ? measure::read_wishes(text.substr(marked)) : std::vector{measure::parse_wish(text)}) {
+      const std::optional<Case> strange = measure::not_here(wish);
+      if (!strange) {
+        wishes.push_back(std::move(wish));
+        continue;
+      }
+      const std::string problem = fmt::format("case \"{}\": isa={}: this machine and build have {}",
+                                              wish.wanted.text(), strange->isa, simd::available_names());
+      if (!file) fail("bench", problem);
+      left_out.push_back(problem);
     }
   }
+  for (const std::string& problem : left_out) say("locant: {}: left out\n", problem);
   return wishes;
 }
 
@@ -231,7 +240,8 @@ void add_bench(CLI::App& app, Action& action) {
       "to the multiply-add peak (for bf16 the bf16 dot product's), measured between the rounds. \"vs plain\" is the time against the same shape with\n"
       "nothing added to the scores, interleaved. \"extra MB\" is what a call takes beyond its arguments and results.\n"
       "One thread is measured by its processor time, several by the clock: leave the machine alone then.\n"
-      "A line of a file may end in goals: b1 h8 q2048 d64 t5 fwd -> vs_plain <= 1.02 (see bench/goals.txt).\n"
+      "A line of a file may end in goals: b1 h8 q2048 d64 t5 fwd -> vs_plain <= 1.02 (see bench/goals.txt). Lines with an\n"
+      "instruction set that is not here are left out.\n"
       "Examples:\n"
       "  locant bench 'b1 h8 q2048 d64 causal t5 fwd+bwd'\n"
       "  locant bench --json @bench/goals.txt >goals.jsonl\n"

@@ -162,11 +162,11 @@ class Parser {
 
   void read_isa(const std::string& word) {
     std::string names;
-    for (simd::Set set : simd::available()) {
+    for (simd::Set set : simd::all()) {
       if (simd::name(set) == case_.isa) return;
       names += " " + std::string(simd::name(set));
     }
-    wrong("\"", word, "\": this machine and build have", names);
+    wrong("\"", word, "\" is no instruction set; there are:", names);
   }
 
   bool read_size(const std::string& word) {
@@ -279,6 +279,14 @@ Case Case::plain() const {
 }
 
 bool Case::is_plain() const { return text() == plain().text(); }
+
+bool Case::runs_here() const {
+  if (isa.empty()) return true;
+  for (simd::Set set : simd::available()) {
+    if (simd::name(set) == isa) return true;
+  }
+  return false;
+}
 
 Case parse_case(std::string_view text) {
   if (split_words(text).empty()) fail(kWhere, "an empty case; an example: \"b1 h8 q2048 d64 causal t5 fwd+bwd\"");

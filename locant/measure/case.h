@@ -38,6 +38,8 @@ struct Case {
   // Without what is done to the scores: no scheme, hook, softcap or dropout. The same keys are seen.
   Case plain() const;
   bool is_plain() const;
+  // Whether this machine and build have its instruction set.
+  bool runs_here() const;
 };
 
 // Throws std::invalid_argument naming the word that is wrong and what there is.

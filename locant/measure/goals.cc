@@ -103,6 +103,14 @@ std::vector<Wish> read_wishes(const std::string& path) {
   return wishes;
 }
 
+std::optional<Case> not_here(const Wish& wish) {
+  if (!wish.wanted.runs_here()) return wish.wanted;
+  for (const Case& other : beside(wish)) {
+    if (!other.runs_here()) return other;
+  }
+  return std::nullopt;
+}
+
 std::vector<Case> beside(const Wish& wish) {
   std::vector<Case> cases;
   for (const Goal& goal : wish.goals) {

@@ -33,6 +33,9 @@ Wish parse_wish(std::string_view line);
 // Throws std::invalid_argument with file and line of what is wrong, or that it holds no case.
 std::vector<Wish> read_wishes(const std::string& path);
 
+// Of the case and of those beside it, the first whose instruction set this machine or build does not have.
+std::optional<Case> not_here(const Wish& wish);
+
 // Cases to measure beside, in the order of the goals that ask for them.
 std::vector<Case> beside(const Wish& wish);
 

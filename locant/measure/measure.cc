@@ -82,7 +82,9 @@ class Subject {
 }  // namespace
 
 UsingSet::UsingSet(const Case& c) : before_(simd::chosen()) {
-  if (!c.isa.empty() && !simd::choose(c.isa)) fail("bench", "the instruction set ", c.isa, " is not available here");
+  if (!c.isa.empty() && !simd::choose(c.isa)) {
+    fail("bench", "case \"", c.text(), "\": this machine and build have ", simd::available_names(), ", got isa=", c.isa);
+  }
 }
 UsingSet::~UsingSet() { simd::choose(before_); }
 

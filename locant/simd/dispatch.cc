@@ -7,8 +7,6 @@
 namespace locant::simd {
 namespace {
 
-constexpr Set kAllSets[] = {Set::kScalar, Set::kNeon, Set::kAvx2, Set::kAvx512, Set::kAvx512Bf16};
-
 bool machine_has(Set set) {
   switch (set) {
     case Set::kScalar:
@@ -33,7 +31,7 @@ bool machine_has(Set set) {
 
 std::vector<Set> find_available() {
   std::vector<Set> sets;
-  for (Set set : kAllSets) {
+  for (Set set : all()) {
     if (machine_has(set)) sets.push_back(set);
   }
   return sets;
@@ -59,12 +57,7 @@ struct Choice {
         return;
       }
     }
-    problem = std::string("LOCANT_ISA=") + wish + ": not available here (";
-    for (Set one : available()) {
-      if (one != available().front()) problem += ", ";
-      problem += name(one);
-    }
-    problem += ")";
+    problem = std::string("LOCANT_ISA=") + wish + ": not available here (" + available_names() + ")";
   }
 };
 
@@ -86,9 +79,20 @@ std::string_view name(Set set) {
   return "?";
 }
 
+const std::vector<Set>& all() {
+  static const std::vector<Set> sets{Set::kScalar, Set::kNeon, Set::kAvx2, Set::kAvx512, Set::kAvx512Bf16};
+  return sets;
+}
+
 const std::vector<Set>& available() {
   static const std::vector<Set> sets = find_available();
   return sets;
+}
+
+std::string available_names() {
+  std::string names;
+  for (Set set : available()) names += (names.empty() ? "" : ", ") + std::string(name(set));
+  return names;
 }
 
 Set chosen() { return choice().set.load(std::memory_order_relaxed); }
@@ -102,7 +106,7 @@ bool choose(Set set) {
 }
 
 bool choose(std::string_view set_name) {
-  for (Set set : kAllSets) {
+  for (Set set : all()) {
     if (name(set) == set_name) return choose(set);
   }
   return false;

@@ -20,8 +20,12 @@ enum class Set {
 // "scalar", "neon", "avx2", "avx512", "avx512bf16": as LOCANT_ISA and set_by_name take them.
 std::string_view name(Set set);
 
+// Every set there is, whatever the machine.
+const std::vector<Set>& all();
 // Sets that this machine can run and this build contains, best last; never empty.
 const std::vector<Set>& available();
+// Their names, as in "scalar, avx2".
+std::string available_names();
 
 // The set in use: the best available one, or what LOCANT_ISA asks for.
 Set chosen();

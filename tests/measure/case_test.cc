@@ -90,6 +90,9 @@ TEST(Case, RefusalsNameTheWordAndWhatThereIs) {
   EXPECT_REFUSED("dropout=1", "dropout=1");
   EXPECT_REFUSED("f32 bf16", "number type is given twice");
   EXPECT_REFUSED("isa=mmx", "scalar");
+  for (const char* known : {"neon", "avx2", "avx512", "avx512bf16"}) {  // on every machine
+    EXPECT_EQ(parse_case(std::string("isa=") + known).isa, known);
+  }
   EXPECT_REFUSED("t5(buckets=0)", "buckets");
   EXPECT_REFUSED("shaw(k=4", "')'");
 }

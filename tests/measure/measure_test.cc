@@ -1,6 +1,7 @@
 // A result is what it says: its numbers fit each other, memory is seen, the instruction set goes back.
 // No time is compared with another.
 #include "locant/base/median.h"
+#include "locant/measure/goals.h"
 #include "locant/measure/measure.h"
 
 #include <gtest/gtest.h>
@@ -107,6 +108,25 @@ TEST(Measure, TheInstructionSetGoesBack) {
   EXPECT_EQ(simd::chosen(), before);
   measure(parse_case("h1 q16 d16 isa=scalar"), {.rounds = 1});
   EXPECT_EQ(simd::chosen(), before);
+}
+
+TEST(Measure, AnInstructionSetOfAnotherMachineIsRefused) {
+#ifdef __aarch64__
+  const std::string other = "avx2";
+#else
+  const std::string other = "neon";
+#endif
+  const Case c = parse_case("h1 q16 d16 isa=" + other);
+  EXPECT_FALSE(c.runs_here());
+  EXPECT_TRUE(parse_case("h1 q16 d16 isa=scalar").runs_here());
+  EXPECT_TRUE(not_here(parse_wish("q16 -> vs(isa=" + other + ") <= 1")));
+  EXPECT_FALSE(not_here(parse_wish("q16 -> vs(isa=scalar) <= 1")));
+  try {
+    measure(c, {.rounds = 1});
+    ADD_FAILURE() << "not refused";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("isa=" + other), std::string::npos) << error.what();
+  }
 }
 
 TEST(Measure, Median) {
