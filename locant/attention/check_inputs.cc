@@ -2,11 +2,14 @@
 #include "locant/attention/check_inputs.h"
 
 #include <cmath>
+#include <limits>
 
 #include "locant/attention/check_views.h"
 
 namespace locant::attention {
 namespace {
+
+using Single = std::numeric_limits<float>;  // what the kernel counts in
 
 void check_positions(Check& check, const char* name, const View<const int64_t, 2>& view, int64_t B,
                      int64_t length) {
@@ -114,10 +117,11 @@ void check_inputs(Check& check, const Inputs<T>& in) {
 
 void check_options(Check& check, const Options& options) {
   if (options.scale) {
-    check.require(std::isfinite(*options.scale), "scale must be finite, got ", *options.scale);
+    check.require(std::abs(*options.scale) <= Single::max(), "scale must be finite in single precision, got ",
+                  *options.scale);
   }
-  check.require(std::isfinite(options.softcap) && options.softcap >= 0,
-                "softcap must be 0 (none) or positive, got ", options.softcap);
+  check.require(options.softcap == 0 || (options.softcap >= Single::min() && options.softcap <= Single::max()),
+                "softcap must be 0 (none) or positive, normal in single precision, got ", options.softcap);
 }
 
 template <class T>

@@ -233,7 +233,7 @@ void add_bench(CLI::App& app, Action& action) {
       "  causal  window=W (causal, W keys)  softcap=C  dropout=R\n"
       "  packed (cumulative lengths)  hook (a penalty by tile hook)\n"
       "  decode (over a cache of k tokens; q1 unless it says more)  pages=P (the cache in pages)\n"
-      "  t5, 'shaw(k=16)', ...  a scheme of `locant schemes` with its options (five threads are threads=5)\n"
+      "  t5, shaw(k=16), ...  a scheme of `locant schemes` with its options (five threads are threads=5)\n"
       "  fwd, bwd or fwd+bwd; f32 or bf16; isa=avx2 (an instruction set)\n"
       "Left out, they are b1 h8 q2048 d64, full, no scheme, fwd, one thread.\n"
       "FLOPs are 4 B H Q K D forward, half when causal, backward 2.5 times that; terms are not counted. Shares refer\n"

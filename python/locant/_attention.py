@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _composed, _ops
+from . import _composed, _fork, _ops
 from .position.built_in import BuiltIn
 from .position.scheme import Call, Scheme, check_position, low_high
 from .position.terms import Terms
@@ -17,6 +17,8 @@ _NATIVE = (torch.float32, torch.float64, torch.bfloat16)
 _FLOATING = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _CAST = (torch.float32, torch.bfloat16, torch.float16)  # what autocast casts
 _NO_TERMS: tuple[Any, ...] = (None,) * 13
+
+_WINDOW_END = 1 << 63
 
 Positions = Tensor | tuple[Tensor, Tensor]
 Window = int | tuple[int, int]
@@ -139,6 +141,7 @@ def _arguments(
     """The operators' arguments, the type of the result, and a scheme's dense form."""
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         _check_types(q, k, v)
+    _fork.settle()
     causal, left, right = _limits("attention", causal, window)
     for name, number in (("scale", scale), ("softcap", softcap), ("dropout", dropout)):
         _check_number("attention", name, number)
@@ -203,11 +206,7 @@ def _arguments(
                 if not torch.compiler.is_compiling():
                     _explain_position(position, error)
                 raise
-            if not isinstance(terms, Terms):
-                raise TypeError(
-                    f"attention: position must return Terms, got {type(position).__name__}, which "
-                    f"returns {type(terms).__name__}"
-                )
+            _check_terms("attention", position, terms)
         flat, scaled = _flatten(terms, _ops.real(dtype))
         scale = scale * terms.scale_factor
         if terms.scheme is not None:
@@ -256,9 +255,15 @@ def _limits(operation: str, causal: Any, window: Any) -> tuple[bool, int, int]:
         return causal, -1, -1
     if isinstance(window, (tuple, list)):
         if len(window) == 2 and all(_is_whole(limit) for limit in window):
+            for side, limit in zip(("left", "right"), window, strict=True):
+                if not -1 <= limit < _WINDOW_END:
+                    raise ValueError(
+                        f"{operation}: the {side} of window must be from 0 to 2^63 - 1, or -1 for "
+                        f"no limit, got {limit}"
+                    )
             return causal, window[0], window[1]
     elif _is_whole(window):
-        if window < 1:
+        if not 1 <= window < _WINDOW_END:
             raise ValueError(f"{operation}: window must be 1 or more keys, got {window}")
         return True, window - 1, 0
     raise TypeError(
@@ -321,6 +326,14 @@ def _number_per_key(operation: str, mask: Tensor, q: Tensor, places: int) -> Ten
         mask = numbers.masked_fill(mask, float("-inf"))
     mask = mask.to(dtype)
     return mask[:, None] if mask.dim() == 2 else mask
+
+
+def _check_terms(operation: str, position: Any, terms: Any) -> None:
+    if not isinstance(terms, Terms):
+        raise TypeError(
+            f"{operation}: position must return Terms, got {type(position).__name__}, which "
+            f"returns {type(terms).__name__}"
+        )
 
 
 def _flatten(terms: Terms, dtype: torch.dtype) -> tuple[tuple[Any, ...], int]:

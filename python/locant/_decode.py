@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import _ops
-from ._attention import Window, _check_number, _flatten, _is_whole, _limits, _number_per_key, _whole
+from . import _fork, _ops
+from ._attention import (
+    Window,
+    _check_number,
+    _check_terms,
+    _flatten,
+    _is_whole,
+    _limits,
+    _number_per_key,
+    _whole,
+)
 from ._lasting import lasting
+from .position import Rope, Xpos, make
+from .position.built_in import BuiltIn
 from .position.scheme import Call, Scheme, check_position
 from .position.terms import Terms
 
@@ -19,7 +31,20 @@ _FOLLOWS_LENGTH = 4  # place in a rotation's head
 def _lowered(position: Scheme | Terms | None, call: Call) -> Terms:
     if position is None:
         return Terms()
-    return position if isinstance(position, Terms) else position(call)
+    terms = position if isinstance(position, Terms) else position(call)
+    _check_terms("decode", position, terms)
+    if terms.scheme is None:
+        return terms
+    specification, _, width, layer, _ = terms.scheme
+    rotating = _rotating(specification, call.heads, call.head_size, width, layer)
+    return terms if rotating is None else rotating(call)
+
+
+@lru_cache
+def _rotating(text: str, heads: int, head_size: int, width: int, layer: int) -> BuiltIn | None:
+    """The module of a scheme of the registry that turns: a cache must know how keys are turned."""
+    scheme = make(text, num_heads=heads, head_size=head_size, width=width, layer=layer)
+    return scheme if isinstance(scheme, (Rope, Xpos)) else None
 
 
 class KVCache:
@@ -230,7 +255,14 @@ class KVCache:
 
     def reset(self, sequence: int | None = None) -> None:
         """Forgets one sequence, or all; pages go back to the pool."""
-        which = range(len(self.lengths)) if sequence is None else [sequence]
+        batch = len(self.lengths)
+        if sequence is not None and not _is_whole(sequence):
+            raise TypeError(f"KVCache.reset: sequence must be a whole number, got {sequence!r}")
+        if sequence is not None and not 0 <= sequence < batch:
+            raise ValueError(
+                f"KVCache.reset: sequence must be from 0 to {batch - 1}, got {sequence}"
+            )
+        which = range(batch) if sequence is None else [sequence]
         for b in which:
             self.lengths[b] = 0
             if self.block_table is not None:
@@ -253,6 +285,21 @@ def _where_held(cache: KVCache, positions: Tensor) -> Tensor:
     held = torch.arange(positions.shape[1]) < ends[:, None]
     some = positions[held].min() if held.any() else torch.zeros((), dtype=torch.int64)
     return torch.where(held, positions, some)
+
+
+def _check_turned(cache: KVCache, positions: Tensor) -> None:
+    """Keys that are held turned cannot move: ValueError unless `positions` are those of append."""
+    batch, places = len(cache.lengths), torch.arange(cache.capacity)
+    stored = places.expand(batch, -1) if cache.positions is None else cache.positions
+    moved = (positions[:, : cache.capacity] != stored) & (places < cache.lengths[:, None])
+    if moved.any():
+        b, j = (int(n) for n in moved.nonzero()[0])
+        got = int(positions[b if len(positions) > 1 else 0, j])
+        raise ValueError(
+            "decode: positions of the keys must be those given to append, as the cache holds keys "
+            f"turned by the rotation there: expected {int(stored[b, j])} for token {j} of sequence "
+            f"{b}, got {got}"
+        )
 
 
 def _of_last(cache: KVCache, queries: int) -> Tensor | None:
@@ -297,8 +344,8 @@ def decode(
     The position scheme is the cache's. Queries stand at the end of their sequence, query i of
     sequence b at lengths[b] - Q + i, and key j at j, or where append was told that these tokens
     stand; unless `positions` (int64 [Q] or [B, Q]) says otherwise of the queries, or a pair also
-    of the keys, [B or 1, capacity], where tokens have moved. With more queries than tokens they
-    count from 0, as in `attention`.
+    of the keys, [B or 1, capacity], where tokens have moved (not with a rotation, whose keys are
+    held turned: ValueError). With more queries than tokens they count from 0, as in `attention`.
     Frequencies that follow the length follow that of each sequence: its largest position + 1.
     key_padding_mask: [B, capacity], as in `attention`. Other arguments as there; no gradients.
     Returns out [B, H, Q, Dv], and with return_lse the log-sum-exp. Made for up to about 16 queries.
@@ -309,6 +356,7 @@ def decode(
     ):
         if not isinstance(given, kind):
             raise TypeError(f"decode: {name} must be {article}, got {type(given).__name__}")
+    _fork.settle()
     causal, left, right = _limits("decode", causal, window)
     _check_number("decode", "scale", scale)
     _check_number("decode", "softcap", softcap)
@@ -370,6 +418,8 @@ def decode(
             ends = _own_lengths(cache, q.shape[2], q_positions, k_positions)
             rows = [cache.rotation_at(end) for end in ends]
             turn = torch.stack([row for row in rows if row is not None])
+        elif positions is not None and k_positions is not None:
+            _check_turned(cache, k_positions)
         flat = (*flat[:11], turn, flat[12])
     factor = (head_size**-0.5 if scale is None else scale) * terms.scale_factor
     mask = None

@@ -66,8 +66,8 @@ Call call_of(const DecodeArguments& a) {
     least = *std::min_element(numbers.begin(), numbers.end());
     most = *std::max_element(numbers.begin(), numbers.end());
   };
-  high = std::max<int64_t>(0, longest - 1);
-  int64_t key_low = 0, key_high = high;
+  int64_t key_low = 0, key_high = std::max<int64_t>(0, longest - 1);
+  high = std::max(longest, a.q.size(2)) - 1;  // queries past the tokens held count from 0
   if (a.q_positions) widen(a.q_positions, low, high);
   if (a.k_positions) widen(a.k_positions, key_low, key_high);
   call.length = std::max(high, key_high) + 1;

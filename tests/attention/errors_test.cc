@@ -159,10 +159,10 @@ const std::vector<Wrong>& wrong_inputs() {
 
 const std::vector<Wrong>& wrong_options_and_terms() {
   static const std::vector<Wrong> list{
-      {"scale", [](Spoiled& s) { s.options.scale = kNan; }, {"scale must be finite, got nan"}},
+      {"scale", [](Spoiled& s) { s.options.scale = kNan; }, {"scale must be finite in single precision, got nan"}},
       {"infinite scale",
        [](Spoiled& s) { s.options.scale = kInfinity; },
-       {"scale must be finite, got inf"}},
+       {"scale must be finite in single precision, got inf"}},
       {"softcap", [](Spoiled& s) { s.options.softcap = -1; }, {"softcap", "got -1"}},
       {"packed batch",
        [](Spoiled& s) { s.pack({0, 5}, {0, 7}); },

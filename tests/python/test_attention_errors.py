@@ -16,6 +16,14 @@ from locant import KVCache, attention, composed_attention, decode, position
 Q = torch.zeros(1, 2, 3, 4)
 
 
+class Nothing(position.Scheme):
+    """A scheme that forgot to return its terms."""
+
+    def terms(self, call: position.Call) -> Any:
+        """None."""
+        del call
+
+
 @pytest.mark.parametrize(
     ("error", "message", "call"),
     [
@@ -49,6 +57,17 @@ Q = torch.zeros(1, 2, 3, 4)
         ),
         (ValueError, "window must be 1 or more keys", lambda: attention(Q, Q, Q, window=0)),
         (ValueError, "softcap must be 0", lambda: attention(Q, Q, Q, softcap=-1.0)),
+        (ValueError, "softcap must be 0", lambda: attention(Q, Q, Q, softcap=1e39)),
+        (ValueError, "the right of window must", lambda: attention(Q, Q, Q, window=(0, -5))),
+        (ValueError, "the left of window must", lambda: attention(Q, Q, Q, window=(2**70, 0))),
+        (ValueError, "window must be 1 or more", lambda: attention(Q, Q, Q, window=2**70)),
+        (TypeError, "reset: sequence must be a whole", lambda: KVCache(1, 1, 2, 2).reset("a")),
+        (ValueError, "sequence must be from 0 to 0", lambda: KVCache(1, 1, 2, 2).reset(5)),
+        (
+            TypeError,
+            "position must return Terms, got Nothing, which returns NoneType",
+            lambda: KVCache(1, 1, 2, 2, position=Nothing()),
+        ),
         (ValueError, "scale must be finite", lambda: attention(Q, Q, Q, scale=float("nan"))),
         (
             ValueError,

@@ -51,6 +51,58 @@ def test_steps_are_rows_of_the_whole(text: str, paged: bool) -> None:
     assert cache.lengths.tolist() == [N, N]
 
 
+@pytest.mark.parametrize("held", [N, 2])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rope",
+        "xpos",
+        "rope(scaling=dynamic,factor=4,original=8)",
+        "kerple",
+        "sandwich",
+        "t5",
+        "transformer_xl",
+        "deberta(buckets=8,max_positions=16)",
+    ],
+)
+def test_schemes_lowered_by_the_registry(text: str, held: int) -> None:
+    """A cache knows how their keys turn; 8 queries see as far as tables must reach."""
+    scheme = position.Registered(text, num_heads=H, head_size=D, width=H * D).double()
+    for parameter in scheme.parameters():
+        torch.nn.init.normal_(parameter)
+    q, k, v = (x[:, :, :held] for x in draw(torch.float64))
+    q = torch.randn(B, H, 8, D, dtype=torch.float64)
+    cache = cache_of(scheme, True, torch.float64)
+    cache.append(k[:, :, : held - 1], v[:, :, : held - 1])
+    cache.append(k[:, :, held - 1 :], v[:, :, held - 1 :])
+    want = attention(q, k, v, scheme, causal=True)
+    check_alike("out", decode(q, cache), want, held)
+
+
+@pytest.mark.parametrize("text", ["rope", "xpos", "alibi", "t5"])
+def test_moved_keys(text: str) -> None:
+    """Keys that were turned by where they stood cannot stand elsewhere; others can."""
+    scheme = cases.make(text, H, D).double()
+    q, k, v = draw(torch.float64)
+    cache = cache_of(scheme, False, torch.float64)
+    stood = torch.arange(N) + torch.tensor([[3], [0]])
+    cache.append(k, v, positions=stood)
+    places = torch.zeros(B, 24, dtype=torch.int64)
+    places[:, :N] = stood
+    q_positions = stood[:, -1:]
+    last = q[:, :, -1:]
+    want = attention(last, k, v, scheme, causal=True, positions=(q_positions, stood))
+    check_alike("stood", decode(last, cache, positions=(q_positions, places)), want, N)
+    places[1, 4:N] += 7
+    moved = (q_positions + 7, places)
+    if cache.rotation is not None:
+        with pytest.raises(ValueError, match="expected 4 for token 4 of sequence 1, got 11"):
+            decode(last, cache, positions=moved)
+        return
+    want = attention(last, k, v, scheme, causal=True, positions=(moved[0], places[:, :N]))
+    check_alike("moved", decode(last, cache, positions=moved), want, N)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("text", ["t5", "rope", "deberta(buckets=8,max_positions=16)"])
 def test_types(dtype: torch.dtype, text: str) -> None:

@@ -349,3 +349,14 @@ def test_D13_autocast_does_not_reach_the_angles() -> None:
     assert float((near - far).abs().max()) < 0.05
     exact = attention(q, k, v, scheme, positions=at + 4056)
     assert float((far - exact).abs().max()) < 0.05
+
+
+@pytest.mark.parametrize("name", sorted(position._CLASSES))
+def test_defaults_are_those_of_the_registry(name: str) -> None:
+    """A class made without options is what the command makes of the scheme's name."""
+    sizes = {"num_heads": 4, "head_size": 16, "width": 64}
+    made, registered = position.make(name, **sizes), position.Registered(name, **sizes)
+    assert type(made) is position._CLASSES[name]
+    assert made.specification == registered.specification
+    shapes = [{n: p.shape for n, p in m.named_parameters()} for m in (made, registered)]
+    assert shapes[0] == shapes[1]

@@ -21,7 +21,7 @@ class ScalarTable(BuiltIn):
         self,
         num_heads: int,
         *,
-        clip: int = 64,
+        clip: int = 128,
         order: str = "j-i",
         heads: str = "each",
         device: torch.device | str | None = None,

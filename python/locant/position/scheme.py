@@ -198,7 +198,8 @@ class Scheme(nn.Module):
         outside the scale. Terms inside the scale are multiplied by `scale` (default: 1 without q,
         1/sqrt(D) with it, times the scheme's own factor). Schemes that multiply queries or keys
         (Shaw, Transformer-XL, DeBERTa, ...) need q [B, H, Q, D] and k [B, H, K, D], and the result
-        is [B, H, Q, K]. causal only tells the scheme; nothing is masked. Rotations change q and k
+        is [B, H, Q, K]. causal only tells the scheme; nothing is masked, and what a scheme says of
+        keys it never sees then is its own (Kerple and Sandwich: 0). Rotations change q and k
         and have no addition: ValueError.
         """
         check_whole("materialize", "q_positions", q_positions)

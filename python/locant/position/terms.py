@@ -49,8 +49,9 @@ class NumberPerDistance(NamedTuple):
     """Adds table[h, index(j - i)] to a score.
 
     table: [1 or H, rows]. index: an index map. scaled: inside the scale 1/sqrt(D) and the softcap.
-    left, right: [1 or H] or None; past the ends of the map, left[h] or right[h] times the number of
-    steps past the end is added on top, so a linear penalty needs a table of one zero.
+    left, right: a number for each head of the table, or None; past the ends of the map, left[h] or
+    right[h] times the number of steps past the end is added on top, so a linear penalty needs a
+    table of one zero.
     """
 
     table: Tensor
