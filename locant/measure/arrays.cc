@@ -209,6 +209,8 @@ class DecodeCall final : public Runnable {
       cache_.block_table = {table_.data(), {c.b, blocks}};
     }
     cache_.lengths = {lengths_.data(), {c.b}};
+    const auto& rotation = arrays_.terms.rotation;
+    cache_.keys_turned = !rotation || !rotation->follows_length;
     const attention::Inputs<T> in = arrays_.inputs();
     attention::NewTokens<T> tokens;
     tokens.k = in.k, tokens.v = in.v;

@@ -42,6 +42,7 @@ expect 0 'q gradient' bench --check 'b1 h2 g1 q40 d16 shaw fwd+bwd t2'
 expect 0 '"right":true,"worst_ratio":[0-9.e-]+,"arrays":\[\{"name":"out"' bench --check --json "$case"
 
 expect 0 'right' bench --check 'h2 g1 q5 k40 d16 decode'  # several queries over a cache
+expect 0 'right' bench --check 'h2 k100 d16 decode rope(scaling=dynamic,factor=4,original=64)'  # keys not turned
 expect 0 '; 1 round$' bench --rounds 1 'h1 q16 d16'
 
 # A case without room is named with what it needs; the others go on.
