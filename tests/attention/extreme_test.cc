@@ -465,7 +465,8 @@ TEST_P(Extreme, D05_HeadSlicesOfEverySchemeAreTheHeads) {
     };
     learn(whole.dterms, want);
     SCOPED_TRACE(specification);
-    for (const auto& [first, heads] : {std::pair(0, 1), {1, 3}, {4, 2}}) {
+    for (const auto& some : {std::pair(0, 1), {1, 3}, {4, 2}}) {
+      const int first = some.first, heads = some.second;
       Call<double> slice = call;
       slice.shape.h = slice.shape.hk = heads;
       slice.terms = lowered(first, heads);

@@ -133,6 +133,18 @@ def test_a_model_half_replaced_computes_the_same() -> None:
         hf_models.check_values(name, got, want, hf_models.sums(model, 24))
 
 
+@pytest.mark.parametrize("name", ["t5", "umt5", "mpnet", "deberta", "deberta v3"])
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_part_restored_leaves_a_model_that_computes_the_same(name: str, which: int) -> None:
+    model = make(name)
+    want = output(copy.deepcopy(model).double(), name)
+    other = copy.deepcopy(model)
+    locant.accelerate(other)
+    assert locant.restore(attention_of(other)[which]) == 1
+    got = output(other, name)
+    hf_models.check_values(name, got, want, hf_models.sums(model, 24))
+
+
 def test_another_attention_can_be_asked_for_afterwards() -> None:
     for name in ("t5", "umt5"):
         model = make(name, "sdpa")

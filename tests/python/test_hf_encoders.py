@@ -179,6 +179,44 @@ def test_kept_rows_forget_data_after_train_or_eval() -> None:
     assert not torch.equal(before, after)
 
 
+@pytest.mark.parametrize("name", ["deberta", "deberta v3"])
+def test_kept_rows_follow_a_fused_optimizer(name: str) -> None:
+    """It changes parameters that keep their version."""
+    other, run = accelerated(make(name)), answer(tokens(2, 33))
+    optimizer = torch.optim.AdamW(other.parameters(), lr=1e-2, fused=True)
+    for _ in range(2):
+        with torch.no_grad():
+            run(other)
+        run(other).square().sum().backward()
+        optimizer.step()
+        with torch.no_grad():
+            assert torch.equal(run(other), run(copy.deepcopy(other)))
+
+
+def test_the_kept_table_follows_its_norm() -> None:
+    other, run = accelerated(make("deberta v3")), answer(tokens(2, 33))
+    norm = other.deberta.encoder.LayerNorm
+    with torch.no_grad():
+        before = run(other)
+        norm.eps = 0.5
+        changed = run(other)
+        assert not torch.equal(before, changed)
+        assert torch.equal(changed, run(copy.deepcopy(other)))
+        hook = norm.register_forward_hook(lambda module, given, made: 2 * made)
+        assert not torch.equal(changed, run(other))
+        hook.remove()
+        assert torch.equal(changed, run(other))
+
+
+def test_biases_of_another_type() -> None:
+    """transformers loads DeBERTa v1's in float32, whatever the others are."""
+    model, run = make("deberta").double(), answer(tokens(2, 33))
+    for name, parameter in model.named_parameters():
+        if name.endswith(("q_bias", "v_bias")):
+            parameter.data = parameter.data.float()
+    hf_models.check_parity(model, run, 66)
+
+
 def test_copies_and_pickles_keep_nothing(tmp_path: Any) -> None:
     other, run = accelerated(make("deberta v3")), answer(tokens(2, 33))
     with torch.no_grad():

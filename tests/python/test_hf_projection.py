@@ -70,6 +70,16 @@ def test_outputs_and_gradients(
         check_close("without gradients", project(x, weight, b), want, magnitude.detach(), 24)
 
 
+def test_traced_it_is_a_linear_layer() -> None:
+    """What a trace holds must read back: the operator's arguments do not."""
+    other = hf_models.accelerated(hf_models.make("mpnet", return_dict=False))
+    assert any(isinstance(m, Projection) for m in other.modules())
+    ids = hf_models.tokens(2, 12)
+    with torch.no_grad():
+        traced = torch.jit.trace(other, (ids,), strict=False)
+        check_alike("traced", traced(ids)[0], other(ids)[0], hf_models.sums(other, 24))
+
+
 def test_what_it_makes_can_be_changed_and_derived_twice() -> None:
     x, weight, b = layer((1, 16), True)
 

@@ -199,6 +199,44 @@ def test_static_cache_with_a_padded_decoder() -> None:
     assert torch.equal(got, want)
 
 
+@pytest.mark.parametrize("kind", ["t5", "umt5"])
+@pytest.mark.parametrize("part", ["first left alone", "second left alone", "one block", "whole"])
+def test_static_cache_with_a_prompt_and_a_part_replaced(kind: str, part: str) -> None:
+    """Attention of transformers beside ours has to see where the queries stand, too."""
+    model = make(kind)
+    other = copy.deepcopy(model)
+    blocks = other.decoder.block
+    if part == "one block":
+        locant.accelerate(blocks[1])
+    else:
+        if part != "whole":
+            own = blocks[int(part.startswith("second"))].layer[0].SelfAttention
+            own.forward = own.forward
+        locant.accelerate(other)
+    more = {
+        "decoder_input_ids": tokens(2, 5), "max_new_tokens": 6, "min_new_tokens": 6,
+        "do_sample": False, "cache_implementation": "static", "disable_compile": True,
+        "output_scores": True, "return_dict_in_generate": True,
+    }  # fmt: skip
+    ids = tokens(2, 9)
+    want = copy.deepcopy(model).double().generate(ids, **more)
+    got = other.generate(ids, **more)
+    assert torch.equal(got.sequences, want.sequences)
+    for a, b in zip(got.scores, want.scores, strict=True):
+        hf_models.check_values("scores", a, b, hf_models.sums(model, 20))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_may_be_drawn_again(kind: str) -> None:
+    other = accelerated(make(kind))
+    names = list(other.state_dict())
+    other.apply(other._init_weights)
+    assert list(other.state_dict()) == names
+    module = other.decoder.block[0].layer[1].EncDecAttention
+    module.has_relative_attention_bias = False
+    assert not module.__dict__["has_relative_attention_bias"]
+
+
 def test_gradient_checkpointing() -> None:
     model = make("t5")
     run = logits(tokens(2, 12), None, tokens(2, 10, seed=1))

@@ -191,10 +191,15 @@ class DisentangledStack:
     """In front of transformers' encoders: no matrices of tokens by tokens."""
 
     relative_attention: bool
+    layer: Any
+
+    def _whole(self) -> bool:
+        """Whether all attention inside is ours: some may have been restored."""
+        return all(isinstance(layer.attention.self, Disentangled) for layer in self.layer)
 
     def get_attention_mask(self, attention_mask: Tensor) -> Tensor | None:
         """Keys to see, [B, L] bool or None for all; other masks as they are."""
-        if attention_mask.dim() == 2:
+        if attention_mask.dim() == 2 and self._whole():
             return keys_of(attention_mask)
         return super().get_attention_mask(attention_mask)  # type: ignore[misc]
 
@@ -202,6 +207,9 @@ class DisentangledStack:
         self, hidden_states: Tensor, query_states: Any = None, relative_pos: Any = None
     ) -> Any:
         """A word in place of a matrix, unless the caller brings one."""
+        if not self._whole():
+            inherited = super().get_rel_pos  # type: ignore[misc]
+            return inherited(hidden_states, query_states, relative_pos)
         return STANDARD if self.relative_attention and relative_pos is None else relative_pos
 
 
@@ -262,9 +270,9 @@ def has_rows(module: Any) -> bool:
 Get = Callable[[], Tensor | None]
 
 
-def kept_table(encoder: Any, get: Get, sources: list[Tensor]) -> Tensor | None:
-    """get(), in evaluation the same tensor as long as no source changes."""
+def kept_table(encoder: Any, get: Get, sources: list[Tensor], eps: float | None) -> Tensor | None:
+    """get(), in evaluation the same tensor as long as no source and not the norm's eps changes."""
     if not sources or not may_keep(encoder.training, sources):
         return get()
     kept = encoder.__dict__.setdefault(KEPT, Kept())
-    return kept.get(sources, get)
+    return kept.get(sources, get, eps)

@@ -29,6 +29,7 @@ from ._family import NAME
 
 WEIGHTS = "attention weights (output_attentions) are asked for"
 DENSE = "the mask has something to say about every pair of tokens"
+_SHORT = "_locant_short"  # attribute of a whole mask: what `shortened` made of it
 _said: set[tuple[str, str]] = set()
 
 
@@ -114,6 +115,28 @@ def whole_mask(
     return seen
 
 
+def shortened(mask: Tensor | None, past: int | Tensor) -> Tensor | None:
+    """A mask of ours from [B, 1, Q, K] bool that holds causality and keys to ignore, no more."""
+    if mask is None or mask.dim() != 4 or mask.shape[1] != 1 or mask.shape[2] < 2:
+        return mask
+    if mask.dtype != torch.bool or torch.compiler.is_compiling():
+        return mask
+    first = int(past)
+    held = getattr(mask, _SHORT, None)
+    if held is None or held[0] != first:  # all layers have the same mask
+        keys = mask[:, 0, -1]  # the last query sees most
+        usual = torch.equal(mask, _causal(keys, first, mask.shape[2]))
+        short = keys if bool(mask[:, 0, 0].any(1).all()) else keys[:, None]
+        held = (first, short if usual else None)
+        setattr(mask, _SHORT, held)
+    return mask if held[1] is None else held[1]
+
+
+def _causal(keys: Tensor, first: int, queries: int) -> Tensor:
+    i = torch.arange(first, first + queries, device=keys.device)[:, None]
+    return keys[:, None, None] & (torch.arange(keys.shape[1], device=keys.device) <= i)
+
+
 def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     """The mask as transformers' eager attention adds it to scores."""
     if mask is None or mask.dtype != torch.bool:
@@ -139,6 +162,8 @@ def locant_attention(
         is_causal = bool(getattr(module, "is_causal", False))
     causal = is_causal and bool(getattr(getattr(module, "config", None), "is_causal", True))
     queries, keys = query.shape[2], key.shape[2]
+    if causal and isinstance(position_bias, Bias) and position_bias.table is not None:
+        attention_mask = shortened(attention_mask, position_bias.past)
     mask, dense = key_mask(attention_mask)
     weights = bool(kwargs.get("output_attentions", False))
     if weights or dense or isinstance(position_bias, Tensor):
@@ -212,18 +237,35 @@ def locant_mask(
             batch_size, q_length, kv_length, first, kv_offset, mask_function, attention_mask,
             **kwargs,
         )  # fmt: skip
-    padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
+    causal = mask_function is causal_mask_function
+    short = _short_mask(attention_mask, kv_length, q_offset if causal else None)
+    if not causal or (isinstance(q_offset, int) and q_offset + q_length == kv_length):
+        return short
+    # A static cache: modules that are not ours cannot tell where the queries stand.
+    if q_length == 1:
+        before = torch.arange(kv_length, device=kwargs.get("device")) <= q_offset
+        return before.expand(batch_size, -1) if short is None else short & before
+    kwargs["allow_is_causal_skip"] = False
+    first = q_offset
+    return sdpa_mask(
+        batch_size, q_length, kv_length, first, kv_offset, mask_function, attention_mask, **kwargs
+    )
+
+
+def _short_mask(
+    attention_mask: Tensor | None, keys: int, first: int | Tensor | None
+) -> Tensor | None:
+    """A mask of ours; first: place of the first query of a causal call, which sees fewest."""
+    padding = prepare_padding_mask(attention_mask, keys, 0)
     if padding is None:
         return None
-    padding = padding[:, :kv_length]
+    padding = padding[:, :keys]
     if torch.compiler.is_compiling():
         return padding[:, None]
     if bool(padding.all()):
         return None
-    first = padding
-    if mask_function is causal_mask_function:
-        first = padding[:, : int(q_offset) + 1]  # the first query sees fewest
-    return padding if bool(first.any(1).all()) else padding[:, None]
+    seen = padding if first is None else padding[:, : int(first) + 1]
+    return padding if bool(seen.any(1).all()) else padding[:, None]
 
 
 AttentionInterface.register(NAME, locant_attention)

@@ -8,9 +8,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .._lasting import lasting
 from ._projection import Projection
+
+_steps = 0
+
+
+def _count_step(*_: Any) -> None:
+    global _steps
+    _steps += 1
+
+
+# Fused optimizers change parameters without a new version.
+register_optimizer_step_post_hook(_count_step)
 
 
 class Kept:
@@ -29,14 +41,16 @@ class Kept:
         """Forgets the value."""
         self._held = None
 
-    def get(self, sources: list[Tensor], make: Callable[[], Any]) -> Any:
-        """The value of make(), from before where no source has changed.
+    def get(
+        self, sources: list[Tensor], make: Callable[[], Any], number: float | None = None
+    ) -> Any:
+        """The value of make(), from before where no source and no `number` has changed.
 
         Made without autograd and without autocast, so that it serves every later call.
         """
         if any(source.is_inference() for source in sources):  # these have no versions
             return make()
-        stamp = [(s._version, s.data_ptr(), s.dtype) for s in sources]
+        stamp = [(_steps, number), *((s._version, s.data_ptr(), s.dtype) for s in sources)]
         held = self._held
         # The tensors themselves: another one may have taken the address.
         if (
@@ -51,11 +65,11 @@ class Kept:
         return value
 
 
-def plain(projection: nn.Module) -> bool:
-    """Whether a projection is its weight and bias and no more: no adapter, no hook, no integers."""
-    if type(projection) not in (nn.Linear, Projection) or "forward" in projection.__dict__:
+def plain(layer: nn.Module) -> bool:
+    """Whether a linear layer or a norm is its weight and bias and no more: no adapter, no hook."""
+    if type(layer) not in (nn.Linear, Projection, nn.LayerNorm) or "forward" in layer.__dict__:
         return False
-    hooks = (projection._forward_hooks, projection._forward_pre_hooks, projection._backward_hooks)
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks)
     return not any(hooks)
 
 

@@ -34,6 +34,8 @@ class BiasAsTable:
     """In front of transformers' class: hands on a `Bias` where that makes [1, H, Q, K]."""
 
     config: Any
+    relative_attention_num_buckets: int
+    n_heads: int
     _modules: dict[str, Any]
 
     @property
@@ -41,6 +43,17 @@ class BiasAsTable:
         """True in cross attention too: it is then asked for biases and can say that it has none."""
         own = self.__dict__["has_relative_attention_bias"]
         return own or self.config._attn_implementation == NAME
+
+    @has_relative_attention_bias.setter
+    def has_relative_attention_bias(self, own: bool) -> None:
+        self.__dict__["has_relative_attention_bias"] = own
+
+    @property
+    def relative_attention_bias(self) -> nn.Module:
+        """The table; where there is none, one that transformers may initialise, for nothing."""
+        own = self._modules.get("relative_attention_bias")
+        sizes = self.relative_attention_num_buckets, self.n_heads
+        return nn.Embedding(*sizes) if own is None else own
 
     def compute_bias(
         self,

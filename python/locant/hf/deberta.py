@@ -56,7 +56,8 @@ class LocantDebertaSelfAttention(Disentangled, DisentangledSelfAttention):
         q_bias, v_bias = self.q_bias.view(heads, 1, -1), self.v_bias.view(heads, 1, -1)
         bias = torch.cat([q_bias, torch.zeros_like(q_bias), v_bias], 1).flatten()
         if plain(self.in_proj):
-            made = project(hidden_states, self.in_proj.weight, bias)
+            # transformers loads these two in float32, whatever the weights' type.
+            made = project(hidden_states, self.in_proj.weight, bias.to(self.in_proj.weight.dtype))
         else:
             made = self.in_proj(hidden_states) + bias
         q, k, v = made.unflatten(2, (heads, -1)).transpose(1, 2).chunk(3, dim=-1)

@@ -22,6 +22,7 @@ from ._disentangled import (
     whole_mask,
 )
 from ._family import Family
+from ._kept import plain
 
 
 class LocantDebertaV2SelfAttention(Disentangled, DisentangledSelfAttention):
@@ -80,12 +81,16 @@ class LocantDebertaV2Encoder(DisentangledStack, DebertaV2Encoder):
 
     def get_rel_embedding(self) -> Tensor | None:
         """The table after its norm; in evaluation the same tensor while no parameter changes."""
-        sources = []
+        sources, eps = [], None
         if self.relative_attention:
             sources = [self.rel_embeddings.weight]
             if "layer_norm" in self.norm_rel_ebd:
-                sources += [self.LayerNorm.weight, self.LayerNorm.bias]
-        return kept_table(self, super().get_rel_embedding, sources)
+                norm = self.LayerNorm
+                if not plain(norm):
+                    return super().get_rel_embedding()
+                sources += [norm.weight, norm.bias]
+                eps = norm.eps
+        return kept_table(self, super().get_rel_embedding, sources, eps)
 
 
 def prepare(module: nn.Module) -> None:

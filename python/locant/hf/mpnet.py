@@ -28,7 +28,10 @@ class LocantMPNetEncoder(MPNetEncoder):
     ) -> Any:
         """A `Bias`; the matrix for positions or buckets of the caller's own."""
         matrix = partial(super().compute_position_bias, x, position_ids, num_buckets)
-        ours = self.config._attn_implementation == NAME
+        # Some may have been restored.
+        inside = (layer.attention.attn for layer in self.layer)  # type: ignore[union-attr]
+        ours = all(isinstance(attn, LocantMPNetSelfAttention) for attn in inside)
+        ours = ours and self.config._attn_implementation == NAME
         if not ours or position_ids is not None or num_buckets != _BUCKETS:
             return matrix()
         first: Any = self.layer[0]

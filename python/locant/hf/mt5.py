@@ -8,7 +8,7 @@ from ._family import Family
 from ._t5_attention import HOW, BiasAsTable, prepare
 
 
-class LocantMT5Attention(BiasAsTable, MT5Attention):
+class LocantMT5Attention(BiasAsTable, MT5Attention):  # type: ignore[misc]
     """MT5Attention with its biases as a table."""
 
     replaces = MT5Attention

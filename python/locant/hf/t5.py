@@ -8,7 +8,7 @@ from ._family import Family
 from ._t5_attention import HOW, BiasAsTable, prepare
 
 
-class LocantT5Attention(BiasAsTable, T5Attention):
+class LocantT5Attention(BiasAsTable, T5Attention):  # type: ignore[misc]
     """T5Attention with its biases as a table."""
 
     replaces = T5Attention

@@ -8,7 +8,7 @@ from ._family import Family
 from ._t5_attention import HOW, BiasAsTable, prepare
 
 
-class LocantUMT5Attention(BiasAsTable, UMT5Attention):
+class LocantUMT5Attention(BiasAsTable, UMT5Attention):  # type: ignore[misc]
     """UMT5Attention with its biases as a table."""
 
     replaces = UMT5Attention
