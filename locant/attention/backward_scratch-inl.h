@@ -89,7 +89,7 @@ inline size_t cut_backward(const Plan& plan, BackwardScratch& s, char* memory) {
     if (plan.number.gradient) {
       query.number_gradient.entries = cutter.cut<float>(plan.number.map.n + 2);
       query.number_gradient.sides = cutter.cut<double>(2);
-      query.number_gradient.window = gradient_window + kLanes;
+      query.number_gradient.window = memory ? gradient_window + kLanes : nullptr;
     }
     query.q_rows = cutter.cut<float>(kTile * plan.width);
     query.q_bias = cutter.cut<float>(kTile * plan.width);

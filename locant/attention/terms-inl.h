@@ -250,7 +250,7 @@ inline void add_key_rows(const Plan& plan, const Tile& tile, const KeyStore& key
                          const KeyRows& k, Sources& sources) {
   const RowsTerm& term = plan.key_rows;
   const int64_t slot = keys.slot(kt);
-  const float* numbers = keys.row_numbers + slot * kTile * term.columns;
+  const float* numbers = term.by_pair ? nullptr : keys.row_numbers + slot * kTile * term.columns;
   const Map& map = term.map;
   if (term.by_pair || !tile.consecutive) {
     const float* rows = term.rows_of(h);
