@@ -32,8 +32,8 @@ def accelerate(model: nn.Module) -> Report:
     that wants attention weights (output_attentions), or brings a mask for every pair of tokens,
     runs as before, with a warning once.
     Returns a `Report` of what was replaced, and of what was left alone and why. Twice is once.
-    On AMD's processors the modules' linear layers go through oneDNN in float32 (a subclass of
-    torch.nn.Linear takes their place), which is faster there than MKL.
+    On AMD's processors with AVX-512 the modules' linear layers go through oneDNN in float32 (a
+    subclass of torch.nn.Linear takes their place), which is faster there than MKL.
     Two differences: a query that sees no key gives the mean of all values, as in transformers, but
     no gradient to scores, where transformers' functions disagree, and no dropout; and in evaluation
     DeBERTa's projected positions are kept until a parameter's version changes, so after writing to
