@@ -125,16 +125,13 @@ def shortened(mask: Tensor | None, past: int | Tensor) -> Tensor | None:
     held = getattr(mask, _SHORT, None)
     if held is None or held[0] != first:  # all layers have the same mask
         keys = mask[:, 0, -1]  # the last query sees most
-        usual = torch.equal(mask, _causal(keys, first, mask.shape[2]))
+        queries, places = mask.shape[2:]
+        whole = whole_mask(keys, True, first, queries, places, mask.device)
+        usual = whole is not None and torch.equal(mask, whole)
         short = keys if bool(mask[:, 0, 0].any(1).all()) else keys[:, None]
         held = (first, short if usual else None)
         setattr(mask, _SHORT, held)
     return mask if held[1] is None else held[1]
-
-
-def _causal(keys: Tensor, first: int, queries: int) -> Tensor:
-    i = torch.arange(first, first + queries, device=keys.device)[:, None]
-    return keys[:, None, None] & (torch.arange(keys.shape[1], device=keys.device) <= i)
 
 
 def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -224,8 +221,11 @@ def locant_mask(
     """A mask of ours where padding and causality are all there is to say, else transformers'."""
     plain = isinstance(kv_offset, int) and kv_offset == 0
     attention_mask = _usual_mask(attention_mask)
-    if mask_function is causal_mask_function:
-        plain = plain and kwargs.get("allow_is_causal_skip", True)
+    causal = mask_function is causal_mask_function
+    # A static cache: modules that are not ours cannot tell where the queries stand.
+    static = causal and not (isinstance(q_offset, int) and q_offset + q_length == kv_length)
+    if causal:
+        plain = plain and kwargs.get("allow_is_causal_skip", True) and (q_length == 1 or not static)
     elif mask_function is bidirectional_mask_function:
         plain = plain and kwargs.get("allow_is_bidirectional_skip", False)
     else:
@@ -237,19 +237,11 @@ def locant_mask(
             batch_size, q_length, kv_length, first, kv_offset, mask_function, attention_mask,
             **kwargs,
         )  # fmt: skip
-    causal = mask_function is causal_mask_function
     short = _short_mask(attention_mask, kv_length, q_offset if causal else None)
-    if not causal or (isinstance(q_offset, int) and q_offset + q_length == kv_length):
+    if not static:
         return short
-    # A static cache: modules that are not ours cannot tell where the queries stand.
-    if q_length == 1:
-        before = torch.arange(kv_length, device=kwargs.get("device")) <= q_offset
-        return before.expand(batch_size, -1) if short is None else short & before
-    kwargs["allow_is_causal_skip"] = False
-    first = q_offset
-    return sdpa_mask(
-        batch_size, q_length, kv_length, first, kv_offset, mask_function, attention_mask, **kwargs
-    )
+    before = torch.arange(kv_length, device=kwargs.get("device")) <= q_offset
+    return before.expand(batch_size, -1) if short is None else short & before
 
 
 def _short_mask(
