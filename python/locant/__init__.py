@@ -14,7 +14,8 @@ from . import (
     position,
 )
 from ._attention import attention, composed_attention
-from ._decode import KVCache, decode
+from ._cache import KVCache
+from ._decode import decode
 from .hf import accelerate, restore
 from .position import Scheme, Terms
 
