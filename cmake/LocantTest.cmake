@@ -29,6 +29,9 @@ function(locant_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)
   endif()
+  if(CMAKE_CROSSCOMPILING)  # an emulated machine takes some thirty times as long
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 6")
+  endif()
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} locant_flags
