@@ -116,12 +116,15 @@ void check_inputs(Check& check, const Inputs<T>& in) {
 }
 
 void check_options(Check& check, const Options& options) {
-  if (options.scale) {
-    check.require(std::abs(*options.scale) <= Single::max(), "scale must be finite in single precision, got ",
-                  *options.scale);
-  }
-  check.require(options.softcap == 0 || (options.softcap >= Single::min() && options.softcap <= Single::max()),
-                "softcap must be 0 (none) or positive, normal in single precision, got ", options.softcap);
+  constexpr double kLargest = 2.35e38;  // times log2(e) it is a float
+  const double scale = std::abs(options.scale.value_or(0));
+  check.require(scale <= kLargest, "scale must be finite in single precision, up to ", kLargest, " in size, got ",
+                options.scale.value_or(0));
+  check.require(options.softcap == 0 || (options.softcap >= Single::min() && options.softcap <= kLargest),
+                "softcap must be 0 (none) or positive, normal in single precision, up to ", kLargest, ", got ",
+                options.softcap);
+  check.require(!(options.softcap > 0) || !(scale / options.softcap > kLargest / 2),
+                "scale / softcap must be finite in single precision, got ", scale, " / ", options.softcap);
 }
 
 template <class T>

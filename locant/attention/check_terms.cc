@@ -44,6 +44,9 @@ bool check_table(Check& check, const std::string& name, const Table<T>& table, i
          shape;
 }
 
+// exp(85) is below the largest float (exp(88.7)), its inverse above the smallest normal one.
+constexpr double kLargestLog = 85;
+
 void check_rotation(Check& check, const Rotation& rotation, int64_t D) {
   const int64_t width = rotation.width;
   check.require(width >= 0 && width % 2 == 0, "the rotation's width must be even, got ", width);
@@ -151,6 +154,15 @@ void check_terms_gradient(Check& check, const Terms<T>& terms, const Terms<T>& g
   compare(
       "content_bias", terms.content_bias, gradient.content_bias,
       [](const auto& table) -> const auto& { return table.data; });
+}
+
+bool check_scales(Check& check, const char* name, const Rotation& rotation, int64_t position) {
+  double steepest = 0;
+  for (double growth : rotation.log_growth) steepest = std::max(steepest, std::abs(growth));
+  const double away = std::abs(static_cast<double>(position) - static_cast<double>(rotation.center));
+  return check.require(away * steepest <= kLargestLog, "the rotation's scales leave single precision beyond ",
+                       static_cast<int64_t>(kLargestLog / std::max(steepest, 1e-300)), " of their center, position ",
+                       rotation.center, ", got ", position, " in ", name);
 }
 
 template void check_terms(Check&, int64_t, int64_t, int64_t, const Terms<float>&);

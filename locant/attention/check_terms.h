@@ -12,5 +12,7 @@ template <class T>
 void check_terms(Check& check, int64_t H, int64_t D, int64_t Dv, const Terms<T>& terms);
 template <class T>
 void check_terms_gradient(Check& check, const Terms<T>& terms, const Terms<T>& gradient);
+// Adds that a rotation's scales (xPos) leave single precision at a position; false then.
+bool check_scales(Check& check, const char* name, const Rotation& rotation, int64_t position);
 
 }  // namespace locant::attention

@@ -123,10 +123,13 @@ void check_append(const KvCache<T>& cache, const NewTokens<T>& tokens, const Ter
                       " and by another block");
       }
     }
-    for (int64_t n = 0; n < count; ++n) {
-      if (tokens.positions && !check_position(check, "positions", b, n,
-                                              tokens.positions(tokens.positions.shape[0] == 1 ? 0 : b, n))) {
-        break;
+    bool good = true;
+    for (int64_t n = 0; good && n < count; ++n) {
+      const auto& given = tokens.positions;
+      const int64_t position = given ? given(given.shape[0] == 1 ? 0 : b, n) : length + n;
+      good = !given || check_position(check, "positions", b, n, position);
+      if (good && terms.rotation && cache.keys_turned) {
+        good = check_scales(check, "positions", *terms.rotation, position);
       }
     }
   }
@@ -194,6 +197,13 @@ void check_decode(const DecodeInputs<T>& in, const Terms<Real<T>>& terms, const 
       check_terms(check, H, D, Dv, only);
     }
     if (const Rotation* rotation = rotation_of(in, terms, b)) {
+      for (int64_t i = 0; good && i < Q; ++i) {
+        good = check_scales(check, "q_positions", *rotation, query_position(in, b, i));
+      }
+      for (int64_t j = 0; good && !cache.keys_turned && j < length; ++j) {
+        const auto& given = in.k_positions;
+        good = check_scales(check, "k_positions", *rotation, given ? given(given.shape[0] == 1 ? 0 : b, j) : j);
+      }
       check_turned(check, cache.keys_turned, *rotation);
       check.require(!rotation->follows_length || in.rotations || length == cache.lengths(0),
                     "the rotation's frequencies follow the length of the sequence and lengths differ, ",

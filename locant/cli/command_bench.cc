@@ -69,6 +69,7 @@ std::vector<Wish> wishes_of(const std::vector<std::string>& arguments) {
     }
   }
   for (const std::string& problem : left_out) say("locant: {}: left out\n", problem);
+  if (wishes.empty()) fail("bench", "no case is left: all are for instruction sets of other machines");
   return wishes;
 }
 

@@ -67,7 +67,9 @@ SchemeOfCall::SchemeOfCall(const TermArguments& arguments, const Call& call)
   int64_t total = 0;
   for (const ParameterSpec& spec : specs_) total += spec.size();
   if (total != static_cast<int64_t>(numbers_.size())) {
-    fail(scheme_->name(), "scheme_parameters must hold ", total, " numbers, got ", numbers_.size());
+    fail(scheme_->name(), "the parameters must hold ", total, " numbers for values of ", call.sizes.value_size,
+         " channels, got ", numbers_.size(),
+         "; where it adds rows to values, a scheme of the registry has no gradient of the log-sum-exp");
   }
   const double* at = numbers_.data();
   for (const ParameterSpec& spec : specs_) {

@@ -93,6 +93,12 @@ TEST(CacheErrors, AppendNamesWhatIsWrongAndStoresNothing) {
        [](Spoiled& s) {
          s.terms.rotation = Rotation{Rotation::Layout::kHalfSplit, 8, {1, 1, 1, 1}, 1, {}, 0};
        }},
+      {"the rotation's scales leave single precision beyond 28 of their center, position 2, got 31 in positions",
+       [](Spoiled& s) {
+         s.positions[1] = 31;
+         s.tokens.positions = {s.positions.data(), {2, 5}};
+         s.terms.rotation = Rotation{Rotation::Layout::kHalfSplit, 2, {1}, 1, {-3}, 2};
+       }},
       {"would be stale", [](Spoiled& s) {
          s.terms.rotation = Rotation{Rotation::Layout::kHalfSplit, 2, {1}, 1, {}, 0, true};
        }},
@@ -160,6 +166,13 @@ TEST(CacheErrors, DecodeNamesWhatIsWrong) {
        }},
       {"would be stale",
        [](Spoiled& s) { s.terms.rotation = Rotation{Rotation::Layout::kHalfSplit, 2, {1}, 1, {}, 0, true}; }},
+      {"beyond 28 of their center, position 100, got 3 in q_positions",
+       [](Spoiled& s) { s.terms.rotation = Rotation{Rotation::Layout::kHalfSplit, 2, {1}, 1, {-3}, 100}; }},
+      {"beyond 28 of their center, position 30, got 0 in k_positions",
+       [](Spoiled& s) {
+         s.in.cache.keys_turned = false;
+         s.terms.rotation = Rotation{Rotation::Layout::kHalfSplit, 2, {1}, 1, {-3}, 30};
+       }},
       {"follow the length of the sequence and lengths differ, 5 and 2",
        [](Spoiled& s) {
          s.in.cache.keys_turned = false;

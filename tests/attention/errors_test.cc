@@ -159,10 +159,16 @@ const std::vector<Wrong>& wrong_inputs() {
 
 const std::vector<Wrong>& wrong_options_and_terms() {
   static const std::vector<Wrong> list{
-      {"scale", [](Spoiled& s) { s.options.scale = kNan; }, {"scale must be finite in single precision, got nan"}},
+      {"scale",
+       [](Spoiled& s) { s.options.scale = kNan; },
+       {"scale must be finite in single precision, up to 2.35e+38 in size, got nan"}},
+      {"softcap too large", [](Spoiled& s) { s.options.softcap = 2.36e38; }, {"softcap", "up to 2.35e+38, got 2.36e+38"}},
+      {"scale over softcap",
+       [](Spoiled& s) { s.options.scale = -0x1p100, s.options.softcap = 0x1p-30; },
+       {"scale / softcap must be finite in single precision, got 1.2676506002282294e+30 / 9.3132257461547852e-10"}},
       {"infinite scale",
        [](Spoiled& s) { s.options.scale = kInfinity; },
-       {"scale must be finite in single precision, got inf"}},
+       {"scale must be finite in single precision, up to 2.35e+38 in size, got inf"}},
       {"softcap", [](Spoiled& s) { s.options.softcap = -1; }, {"softcap", "got -1"}},
       {"packed batch",
        [](Spoiled& s) { s.pack({0, 5}, {0, 7}); },

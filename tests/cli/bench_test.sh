@@ -93,9 +93,11 @@ expect 2 'scalar' bench 'q16 isa=none'
 case $(uname -m) in aarch64) other=avx2 ;; *) other=neon ;; esac
 expect 2 "case .*isa=$other.*this machine and build have scalar" bench "h2 q16 d16 isa=$other"
 printf 'h2 q16 d16 isa=%s\nh2 q32 d16\nh2 q64 d16 -> vs(isa=%s) <= 1.1\n' "$other" "$other" >"$work/other.txt"
+printf 'h2 q16 d16 isa=%s\n' "$other" >"$work/none.txt"
 for option in --check --rounds=1; do
   expect 0 "case .*q16.*isa=$other.*left out" bench "$option" "$work/other.txt"
   expect 0 "case .*q64.*isa=$other.*left out" bench "$option" "$work/other.txt"
   expect 0 'b1 h2 q32 k32 d16 f32 fwd t1' bench "$option" "$work/other.txt"
+  expect 2 'no case is left' bench "$option" "$work/none.txt"
 done
 finish
