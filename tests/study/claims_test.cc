@@ -212,7 +212,9 @@ TEST(Claims, WhereEveryRunDivergedTheySaySo) {
   for (auto& [name, record] : run) record.diverged = true;
   for (const ClaimResult& result : judged({run})) {
     EXPECT_EQ(result.verdict, Verdict::kNotTested);
-    if (result.number == 1) EXPECT_EQ(result.evidence, "every run diverged");
+    if (result.number == 1) {
+      EXPECT_EQ(result.evidence, "every run diverged");
+    }
     EXPECT_FALSE(result.evidence.ends_with(": ")) << result.number << ": " << result.evidence;
   }
 }
