@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from . import (
+    _fork,  # noqa: F401 - it prepares for children
     _library,  # noqa: F401 - first: it says what is missing
     nn,
     position,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import typing
 from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import _composed, _fork, _ops
+from . import _composed, _ops
 from .position.built_in import BuiltIn
 from .position.scheme import Call, Scheme, check_position, low_high
 from .position.terms import Terms
@@ -19,6 +20,7 @@ _CAST = (torch.float32, torch.bfloat16, torch.float16)  # what autocast casts
 _NO_TERMS: tuple[Any, ...] = (None,) * 13
 
 _WINDOW_END = 1 << 63
+_DOUBLE_END = 1 << 1023
 
 Positions = Tensor | tuple[Tensor, Tensor]
 Window = int | tuple[int, int]
@@ -49,7 +51,8 @@ def attention(
     (float64 with float64 inputs), under autocast too, and get gradients of their own shape.
     causal: key position at most query position. window: (left, right), kept distances in positions,
     -1 for no limit; an int w means causal with w keys including the query's own.
-    scale: of the products, default 1/sqrt(D). softcap c: c tanh(score / c).
+    scale: of the products, default 1/sqrt(D). softcap c: c tanh(score / c); None or 0 for
+    none.
     dropout: part of the probabilities that is dropped, the others divided by 1 - dropout; always,
     as in SDPA: give 0 in evaluation. The mask comes from PyTorch's generator and needs no memory.
     key_padding_mask: [B, K] bool, True for keys to ignore (as torch.nn.MultiheadAttention has it),
@@ -114,6 +117,8 @@ def composed_attention(
     )  # fmt: skip
     _explain(*arguments[:3])
     a = _ops.Arguments(*arguments)
+    if not torch.compiler.is_compiling():
+        _check_options(a)
     if a.q.is_cpu and not torch.compiler.is_compiling():
         for name, at in (("q_positions", a.q_positions), ("k_positions", a.k_positions)):
             if at is not None and at.numel():
@@ -141,7 +146,6 @@ def _arguments(
     """The operators' arguments, the type of the result, and a scheme's dense form."""
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         _check_types(q, k, v)
-    _fork.settle()
     causal, left, right = _limits("attention", causal, window)
     for name, number in (("scale", scale), ("softcap", softcap), ("dropout", dropout)):
         _check_number("attention", name, number)
@@ -207,10 +211,14 @@ def _arguments(
                     _explain_position(position, error)
                 raise
             _check_terms("attention", position, terms)
-        flat, scaled = _flatten(terms, _ops.real(dtype))
-        scale = scale * terms.scale_factor
-        if terms.scheme is not None:
-            scheme, _, width, layer, dense = terms.scheme
+        try:
+            flat, scaled = _flatten(terms, _ops.real(dtype))
+            scale = scale * terms.scale_factor
+            if terms.scheme is not None:
+                scheme, _, width, layer, dense = terms.scheme
+        except (AttributeError, TypeError, ValueError):
+            _explain_terms("attention", terms)
+            raise
     seed = None
     if dropout:
         # From PyTorch's own generator: manual_seed and activation checkpointing repeat it.
@@ -264,7 +272,7 @@ def _limits(operation: str, causal: Any, window: Any) -> tuple[bool, int, int]:
             return causal, window[0], window[1]
     elif _is_whole(window):
         if not 1 <= window < _WINDOW_END:
-            raise ValueError(f"{operation}: window must be 1 or more keys, got {window}")
+            raise ValueError(f"{operation}: window must be from 1 to 2^63 - 1 keys, got {window}")
         return True, window - 1, 0
     raise TypeError(
         f"{operation}: window must be a whole number of keys or a pair (left, right) of them, got "
@@ -289,10 +297,36 @@ def _is_whole(number: Any) -> bool:
 
 
 def _check_number(operation: str, name: str, number: Any) -> None:
-    if number is None or isinstance(number, (float, int, torch.SymFloat, torch.SymInt, Real)):
+    if number is None or isinstance(number, (float, torch.SymFloat, torch.SymInt)):
         return
-    if not isinstance(number, Tensor) or number.dim():
+    if isinstance(number, (int, Real)):
+        if isinstance(number, int) and abs(number) >= _DOUBLE_END:
+            raise ValueError(
+                f"{operation}: {name} must be finite in single precision, got {number}"
+            )
+        return
+    if not isinstance(number, Tensor) or number.dim() or number.is_complex() or number.is_meta:
         raise TypeError(f"{operation}: {name} must be a number, got {number!r}")
+
+
+def _check_options(a: _ops.Arguments) -> None:
+    """What the kernel asks of its options, for the composed form."""
+    # As there, numbers times log2(e) are floats.
+    limit = 2.35e38
+    if not abs(a.scale) <= limit:
+        raise ValueError(
+            f"attention: scale must be finite in single precision, up to {limit} in size, got "
+            f"{a.scale}"
+        )
+    if not (a.softcap == 0 or torch.finfo(torch.float32).tiny <= a.softcap <= limit):
+        raise ValueError(
+            "attention: softcap must be 0 (none) or positive, normal in single precision, up to "
+            f"{limit}, got {a.softcap}"
+        )
+    if not 0 <= a.dropout < 1:
+        raise ValueError(
+            f"attention: dropout must be from 0 up to but not including 1, got {a.dropout}"
+        )
 
 
 def _number_per_key(operation: str, mask: Tensor, q: Tensor, places: int) -> Tensor:
@@ -334,6 +368,20 @@ def _check_terms(operation: str, position: Any, terms: Any) -> None:
             f"{operation}: position must return Terms, got {type(position).__name__}, which "
             f"returns {type(terms).__name__}"
         )
+
+
+def _explain_terms(operation: str, terms: Terms) -> None:
+    """Raises what is wrong with the types of terms that could not be read."""
+    kinds = typing.get_type_hints(Terms)
+    for name, value in terms._asdict().items():
+        kind = (float, int) if name == "scale_factor" else kinds[name]
+        if not isinstance(value, kind):
+            wanted = (
+                "a number" if name == "scale_factor" else f"{typing.get_args(kind)[0].__name__}"
+            )
+            raise TypeError(
+                f"{operation}: position's {name} must be {wanted}, got {type(value).__name__}"
+            )
 
 
 def _flatten(terms: Terms, dtype: torch.dtype) -> tuple[tuple[Any, ...], int]:

@@ -24,9 +24,23 @@ def lowered(position: Scheme | Terms | None, call: Call) -> Terms:
     _check_terms("decode", position, terms)
     if terms.scheme is None:
         return terms
-    specification, _, width, layer, _ = terms.scheme
+    specification, parameters, width, layer, _ = terms.scheme
     rotating = _rotating(specification, call.heads, call.head_size, width, layer)
-    return terms if rotating is None else rotating(call)
+    if rotating is None:
+        return terms
+    others = [name for name in Terms._fields[:6] if getattr(terms, name) is not None]
+    if others:
+        raise ValueError(
+            f"decode: position's {others[0]} and scheme exclude each other, got both with the "
+            f"scheme {specification!r}"
+        )
+    if parameters.numel():
+        raise ValueError(
+            f"decode: position's scheme {specification!r} has no parameters, got "
+            f"{parameters.numel()} numbers"
+        )
+    own = rotating(call)
+    return own._replace(scale_factor=own.scale_factor * terms.scale_factor)
 
 
 @lru_cache

@@ -7,8 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _fork, _ops
-from ._attention import Window, _check_number, _flatten, _limits, _number_per_key, _whole
+from . import _ops
+from ._attention import (
+    Window,
+    _check_number,
+    _explain_terms,
+    _flatten,
+    _limits,
+    _number_per_key,
+    _whole,
+)
 from ._cache import KVCache, lowered
 from .position.scheme import Call
 
@@ -97,7 +105,6 @@ def decode(
     ):
         if not isinstance(given, kind):
             raise TypeError(f"decode: {name} must be {article}, got {type(given).__name__}")
-    _fork.settle()
     causal, left, right = _limits("decode", causal, window)
     _check_number("decode", "scale", scale)
     _check_number("decode", "softcap", softcap)
@@ -152,7 +159,11 @@ def decode(
     if positions is not None:
         call.span()  # refuses positions out of range before anything is made of them
     terms = lowered(cache.position, call)
-    flat, scaled = _flatten(terms, _ops.real(q.dtype))
+    try:
+        flat, scaled = _flatten(terms, _ops.real(q.dtype))
+    except (AttributeError, TypeError):
+        _explain_terms("decode", terms)
+        raise
     if terms.rotation is not None:
         turn = cache.rotation
         if not cache.keys_turned:  # frequencies by the length of each sequence

@@ -1,30 +1,31 @@
-"""Calls after a fork: PyTorch's threads are gone in the child, where what waits for them hangs.
+"""A forked child: PyTorch's threads are gone there, and what waits for them hangs.
 
-The kernel sees that for itself (python/ops/executor.cc); PyTorch's operators, which make tables, do
-not.
+The kernel sees that for itself (python/ops/executor.cc). PyTorch's operators, which make tables and
+whatever surrounds attention in a model, do not: the thread that forked keeps to itself, as it does
+in PyTorch's own DataLoader. Threads that the child starts have pools of their own.
 """
 
 from __future__ import annotations
 
 import os
 
-import torch
+_had_threads = False
 
-_in_new_child = False
+
+def _look() -> None:
+    global _had_threads
+    try:
+        _had_threads = len(os.listdir("/proc/self/task")) > 1
+    except OSError:  # no Linux
+        _had_threads = True
 
 
 def _begin_child() -> None:
-    global _in_new_child
-    _in_new_child = True
+    if _had_threads:
+        import torch
 
-
-def settle() -> None:
-    """In a forked child, before the first call: PyTorch's operators run on one thread there."""
-    global _in_new_child
-    if not torch.compiler.is_compiling() and _in_new_child:
-        _in_new_child = False
         torch.set_num_threads(1)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_child)
+    os.register_at_fork(before=_look, after_in_child=_begin_child)

@@ -99,6 +99,8 @@ def make(text: str, num_heads: int, head_size: int, seed: int = 0, **more: Any) 
             if name in ("bias_p", "bias_a"):  # positive, within the bounds
                 drawn = 0.05 + drawn.abs().clamp(max=1.5)
             parameter.copy_(drawn * 0.5)
+    if scheme.embeds:  # who never asks is warned
+        scheme._asked = True
     return scheme
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import cases
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerance import check_alike, check_close, check_like_plain, largest
 
+import locant
 from locant import attention, composed_attention, position
 
 
@@ -292,6 +294,16 @@ def test_from_several_python_threads() -> None:
     assert not wrong
 
 
+def _in_child(work: Callable[[], bool]) -> bool:
+    """What work() says in a forked child; one that hangs is ended, which is False."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if work() else 1)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 0
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("text", ["nope", "deberta(buckets=8,max_positions=32)", "sandwich"])
 def test_fork_after_use(text: str) -> None:
@@ -301,10 +313,48 @@ def test_fork_after_use(text: str) -> None:
     torch.set_num_threads(2)
     want = attention(q, k, v, scheme)
     torch.randn(400_000).exp()  # with several threads
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)  # a child that hangs ends
-        same = torch.equal(attention(q, k, v, scheme), want)
-        os._exit(0 if same else 1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+    assert _in_child(lambda: torch.equal(attention(q, k, v, scheme), want))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_fork_before_anything_else() -> None:
+    """Whatever comes first in the child, in the thread that forked and in others."""
+    torch.set_num_threads(2)
+    x = torch.randn(400_000)
+    x.exp()
+    wide = position.Alibi(num_heads=8)
+    q = torch.randn(1, 8, 300, 16, requires_grad=True)
+    scheme = cases.make("deberta(buckets=8,max_positions=32)", 8, 16)
+    out = attention(q, q, q, scheme)
+    layer = locant.nn.MultiheadAttention(64, 8, batch_first=True)
+    words = torch.randn(8, 30, 64)
+    cache = locant.KVCache(4, 2, 40_000, 8)
+
+    def backward() -> bool:
+        out.sum().backward()
+        return q.grad is not None
+
+    def append() -> bool:
+        new = torch.randn(4, 2, 50, 8)
+        cache.append(new, new, positions=torch.arange(50) + 5)
+        return True
+
+    def after_a_thread() -> bool:
+        done: list[int] = []
+        thread = threading.Thread(
+            target=lambda: done.append(attention(q, q, q, scheme).exp().numel())
+        )
+        thread.start()
+        thread.join()
+        return len(done) == 1 and attention(q, q, q, scheme).exp().numel() > 0
+
+    first: tuple[Callable[[], bool], ...] = (
+        lambda: x.exp().numel() > 0,
+        lambda: wide.materialize(torch.arange(300), torch.arange(300)).numel() > 0,
+        lambda: layer(words, words, words)[0].numel() > 0,
+        backward,
+        append,
+        after_a_thread,
+    )
+    for work in first:
+        assert _in_child(work)

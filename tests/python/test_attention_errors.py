@@ -11,7 +11,7 @@ import numpy
 import pytest
 import torch
 
-from locant import KVCache, attention, composed_attention, decode, position
+from locant import KVCache, Terms, attention, composed_attention, decode, position
 
 Q = torch.zeros(1, 2, 3, 4)
 
@@ -55,12 +55,47 @@ class Nothing(position.Scheme):
             "the last stride of q must be 1",
             lambda: attention(torch.zeros(1, 2, 3, 8)[..., ::2], Q, Q),
         ),
-        (ValueError, "window must be 1 or more keys", lambda: attention(Q, Q, Q, window=0)),
+        (ValueError, r"window must be from 1 to 2\^63 - 1", lambda: attention(Q, Q, Q, window=0)),
         (ValueError, "softcap must be 0", lambda: attention(Q, Q, Q, softcap=-1.0)),
-        (ValueError, "softcap must be 0", lambda: attention(Q, Q, Q, softcap=1e39)),
+        *(
+            (ValueError, f"{name} must be .*, up to 2.35e", partial(f, Q, Q, Q, **{name: value}))
+            for f in (attention, composed_attention)
+            for name, values in (
+                ("softcap", (-1.0, 1e39, 2.36e38, float("nan"), float("inf"))),
+                ("scale", (2.36e38, float("nan"), float("-inf"))),
+            )
+            for value in values
+        ),
+        (ValueError, "scale / softcap", lambda: attention(Q, Q, Q, scale=1e38, softcap=1e-3)),
+        (ValueError, "scale must be finite", lambda: attention(Q, Q, Q, scale=10**400)),
+        (TypeError, "scale must be a number", lambda: attention(Q, Q, Q, scale=torch.tensor(1j))),
+        (
+            TypeError,
+            "position's number must be NumberPerDistance, got Tensor",
+            lambda: attention(Q, Q, Q, Terms(number=torch.zeros(1))),
+        ),
+        (
+            TypeError,
+            "position's scale_factor must be a number, got str",
+            lambda: attention(Q, Q, Q, Terms(scale_factor="x")),
+        ),
+        (
+            TypeError,
+            "position's scheme must be SchemeTerm, got str",
+            lambda: attention(Q, Q, Q, Terms(scheme="rope")),
+        ),
+        (
+            TypeError,
+            "decode: position's value_rows must be ValuePerDistance, got int",
+            lambda: decode(Q[:, :1], KVCache(1, 1, 4, 8, position=Terms(value_rows=3))),
+        ),
         (ValueError, "the right of window must", lambda: attention(Q, Q, Q, window=(0, -5))),
         (ValueError, "the left of window must", lambda: attention(Q, Q, Q, window=(2**70, 0))),
-        (ValueError, "window must be 1 or more", lambda: attention(Q, Q, Q, window=2**70)),
+        (
+            ValueError,
+            r"window must be from 1 to 2\^63 - 1",
+            lambda: attention(Q, Q, Q, window=2**63),
+        ),
         (TypeError, "reset: sequence must be a whole", lambda: KVCache(1, 1, 2, 2).reset("a")),
         (ValueError, "sequence must be from 0 to 0", lambda: KVCache(1, 1, 2, 2).reset(5)),
         (

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tolerance import check_alike, check_like_plain
 
-from locant import KVCache, attention, decode, position
+from locant import KVCache, Terms, attention, decode, position
 
 B, H, HK, D, N = 2, 4, 2, 8, 21
 
@@ -77,6 +77,48 @@ def test_schemes_lowered_by_the_registry(text: str, held: int) -> None:
     cache.append(k[:, :, held - 1 :], v[:, :, held - 1 :])
     want = attention(q, k, v, scheme, causal=True)
     check_alike("out", decode(q, cache), want, held)
+
+
+@pytest.mark.parametrize(
+    "text", ["rope", "xpos", "alibi", "rope(scaling=yarn,factor=4,original=8)"]
+)
+def test_all_of_the_terms_of_a_registered_scheme_count(text: str) -> None:
+    q, k, v = draw(torch.float64)
+    none = torch.zeros(0, dtype=torch.float64)
+    terms = Terms(scheme=position.SchemeTerm(text, none, H * D, 0), scale_factor=2.0)
+    cache = cache_of(terms, False, torch.float64)
+    cache.append(k, v)
+    want = attention(q, k, v, terms, causal=True)
+    check_alike("out", decode(q[:, :, -1:], cache), want[:, :, -1:], N)
+    if text != "alibi":  # whose cache looks at them in a call
+        table = position.NumberPerDistance(torch.zeros(1, 1), position.clip_map(0, 0))
+        with pytest.raises(ValueError, match="number and scheme exclude each other"):
+            cache_of(terms._replace(number=table), False, torch.float64)
+        three = terms._replace(scheme=position.SchemeTerm(text, torch.zeros(3).double(), H * D, 0))
+        with pytest.raises(ValueError, match="has no parameters, got 3 numbers"):
+            cache_of(three, False, torch.float64)
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_scales_that_leave_single_precision_are_refused(registered: bool) -> None:
+    """xPos' scales are around the middle of the cache, wherever the tokens stand."""
+    xpos: Any = position.Registered("xpos", num_heads=HK, head_size=D)
+    xpos = xpos if registered else position.Xpos(D)
+    q, k, v = draw(torch.float32)
+    q = q[:, :HK]
+    cache = cache_of(xpos, False, torch.float32)
+    far = torch.arange(N) + 34_000
+    cache.append(k, v, positions=far)
+    got = decode(q[:, :, -1:], cache)
+    exact = attention(
+        *(x.double() for x in (q, k, v)), position.Xpos(D), causal=True, positions=far
+    )
+    check_alike("far", got, exact[:, :, -1:], N + 34_000 // 512)
+    with pytest.raises(ValueError, match="beyond 34739 of their center, position 12, got 36000 in"):
+        cache.append(k[:, :, :3], v[:, :, :3], positions=far[:3] + 2000)
+    assert cache.lengths.tolist() == [N, N]
+    with pytest.raises(ValueError, match="got 50000 in q_positions"):
+        decode(q[:, :, :1], cache, positions=torch.tensor([50_000]))
 
 
 @pytest.mark.parametrize("text", ["rope", "xpos", "alibi", "t5"])
@@ -368,7 +410,7 @@ def test_bad_calls_say_why() -> None:
         decode(x[0], cache)
     with pytest.raises(ValueError, match="q must be on the CPU"):
         decode(x.to("meta"), cache)
-    with pytest.raises(ValueError, match="window must be 1"):
+    with pytest.raises(ValueError, match="window must be from 1"):
         decode(x, cache, window=0)
     with pytest.raises(ValueError, match="must be 1 or more"):
         KVCache(1, 0, 4, 4)

@@ -6,6 +6,7 @@ import copy
 import re
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import hf_models
@@ -104,6 +105,7 @@ def test_what_is_left_alone_says_why() -> None:
     assert why["BertSelfAttention"] == "not of a family that Locant knows"
     assert why["MultiheadAttention"] == "not of a family that Locant knows"
     assert why["DisentangledSelfAttention"] == "talking heads mix the scores of all heads"
+    assert "T5LayerSelfAttention" not in why
     assert "Mine: a subclass" in str(report)
     own = make("mpnet")
     attention = own.mpnet.encoder.layer[0].attention.attn
@@ -143,6 +145,36 @@ def test_a_part_restored_leaves_a_model_that_computes_the_same(name: str, which:
     assert locant.restore(attention_of(other)[which]) == 1
     got = output(other, name)
     hf_models.check_values(name, got, want, hf_models.sums(model, 24))
+    for lengths in ([12, 7], [5, 0], [8]):  # one sequence and no mask would broadcast
+        ids, mask = padded(12, lengths, "left" if which else "right", model.config.pad_token_id)
+        call = {"input_ids": ids, "attention_mask": mask}
+        if name.endswith("t5"):
+            call["decoder_input_ids"] = tokens(len(lengths), 9, seed=1)
+        with torch.no_grad():
+            want = copy.deepcopy(model).double()(**call)[0]
+            got = other(**call)[0]
+        seen = mask.bool() if got.shape[1] == 12 else slice(None)
+        if 0 in lengths:  # what such a sequence gives is the type's lowest number's business
+            got, want, seen = got[:1], want[:1], seen[:1] if isinstance(seen, Tensor) else seen
+        hf_models.check_values(name, got[seen], want[seen], hf_models.sums(model, 24))
+
+
+@pytest.mark.filterwarnings("ignore")  # the tracer's
+@pytest.mark.parametrize("name", ["t5 encoder", "mpnet", "deberta", "deberta v2", "deberta v3"])
+def test_what_is_traced_takes_other_masks_weights_and_lengths(name: str) -> None:
+    model = make(name, return_dict=False)
+    other = hf_models.accelerated(model)
+    call = partial(padded, side="right", pad=model.config.pad_token_id)
+    with torch.no_grad():
+        full = call(11, [11, 11])
+        other(*full)  # what it may keep of this must not be in the trace
+        traced = torch.jit.trace(other, full, strict=False)
+        for factor in (1.0, 1.25):
+            for parameter in traced.parameters():
+                parameter.mul_(factor)
+            for arguments in (full, call(11, [11, 5]), call(14, [3, 14])):
+                got, want = traced(*arguments)[0], other(*arguments)[0]
+                hf_models.check_values(name, got, want.double(), hf_models.sums(model, 22))
 
 
 def test_another_attention_can_be_asked_for_afterwards() -> None:

@@ -226,12 +226,31 @@ def test_static_cache_with_a_prompt_and_a_part_replaced(kind: str, part: str) ->
         hf_models.check_values("scores", a, b, hf_models.sums(model, 20))
 
 
+@pytest.mark.filterwarnings("ignore:locant. .* own attention")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mask_changed_in_place_is_read_again(kind: str) -> None:
+    model = make(kind)
+    other = accelerated(model)
+    mask = torch.ones(1, 1, 6, 6, dtype=torch.bool).tril()
+    ids = tokens(1, 8)
+    call = {"input_ids": ids, "decoder_input_ids": ids[:, :6], "decoder_attention_mask": mask}
+    for hidden in (0, 1, 2):
+        mask[:, :, 3:, :hidden] = False
+        with torch.no_grad():
+            want = copy.deepcopy(model).double()(**call)[0]
+            hf_models.check_values(kind, other(**call)[0], want, hf_models.sums(model, 14))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_parameters_may_be_drawn_again(kind: str) -> None:
-    other = accelerated(make(kind))
-    names = list(other.state_dict())
-    other.apply(other._init_weights)
-    assert list(other.state_dict()) == names
+    model = make(kind)
+    other = accelerated(model)
+    for m in (model, other):
+        torch.manual_seed(7)
+        m.apply(m._init_weights)
+    assert list(other.state_dict()) == list(model.state_dict())
+    for name, drawn in model.state_dict().items():
+        assert torch.equal(other.state_dict()[name], drawn), name
     module = other.decoder.block[0].layer[1].EncDecAttention
     module.has_relative_attention_bias = False
     assert not module.__dict__["has_relative_attention_bias"]

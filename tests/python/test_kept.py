@@ -71,6 +71,7 @@ def test_a_scheme_after_another_call(text: str, mode: str) -> None:
         )
 
 
+@pytest.mark.filterwarnings("ignore:.* is added to embeddings")
 @pytest.mark.parametrize("mode", ["inference", "fake", "meta"])
 @pytest.mark.parametrize("text", cases.IDS)
 def test_a_scheme_made_elsewhere(text: str, mode: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import cases
@@ -360,3 +361,17 @@ def test_defaults_are_those_of_the_registry(name: str) -> None:
     assert made.specification == registered.specification
     shapes = [{n: p.shape for n, p in m.named_parameters()} for m in (made, registered)]
     assert shapes[0] == shapes[1]
+
+
+@pytest.mark.parametrize("text", ["sinusoidal", "learned(rows=64)"])
+def test_positions_that_nobody_adds_are_missed_once(text: str) -> None:
+    q = torch.randn(1, 2, 5, 8)
+    scheme = position.make(text, num_heads=2, head_size=8, width=16)
+    with pytest.warns(UserWarning, match=r"is added to embeddings, x \+ scheme.embed"):
+        attention(q, q, q, scheme)
+    other = position.make(text, num_heads=2, head_size=8, width=16)
+    other.embed(torch.arange(5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attention(q, q, q, scheme)
+        attention(q, q, q, other)

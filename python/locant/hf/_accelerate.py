@@ -154,8 +154,9 @@ def _why_not(module: nn.Module, families: list[Family], unusable: dict[str, str]
         for known in family.attention:
             if isinstance(module, known):
                 return f"a subclass of {known.__name__} may compute something else"
+    ours = tuple(one for family in families for one in family.attention)
     if not _is_attention(module) or any(
-        _is_attention(m) for m in module.modules() if m is not module
+        _is_attention(m) or isinstance(m, ours) for m in module.modules() if m is not module
     ):
         return None
     if kind.__module__ in unusable:

@@ -18,6 +18,7 @@ from ._blind import averaged
 from ._family import PREFIX
 from ._interface import DENSE, WEIGHTS, say_original
 from ._kept import Kept, may_keep, plain
+from ._traced import is_traced
 
 HOW = "disentangled attention; projected positions are kept in evaluation"
 STANDARD = "standard"
@@ -59,7 +60,7 @@ class DistanceRows:
 
     def needed(self, length: int) -> tuple[int, int, Tensor]:
         """(first row, one past the last, index map into these) for sequences of this length."""
-        if torch.compiler.is_compiling():
+        if is_traced():
             return 0, 2 * self.span, self.map
         last = self._last
         if last is None or last[0] != length:
@@ -122,7 +123,7 @@ class Disentangled:
             return False, NONE
         rows = self.__dict__[_ROWS]
         brought = isinstance(relative_pos, Tensor) and rows is not None
-        if brought and (torch.compiler.is_compiling() or not self._judged(rows, relative_pos)):
+        if brought and (is_traced() or not self._judged(rows, relative_pos)):
             say_original(module, _POSITIONS)
             return False, NONE
         found, ignored = ignored_tokens(attention_mask)
@@ -228,7 +229,7 @@ def ignored_tokens(mask: Tensor | None) -> tuple[bool, Ignored]:
     keys, queries = seen.any(2)[:, 0], seen.any(3)[:, 0]
     if seen.shape[2] == 1:
         return True, Ignored(~keys, ~queries)
-    if torch.compiler.is_compiling():
+    if is_traced():
         return False, NONE
     if bool(seen.all()):
         return True, NONE
@@ -239,7 +240,7 @@ def ignored_tokens(mask: Tensor | None) -> tuple[bool, Ignored]:
 def keys_of(mask: Tensor) -> Tensor | None:
     """[B, L] bool from the user's mask of tokens; None where every token is one."""
     keys = mask.bool()
-    return None if not torch.compiler.is_compiling() and bool(keys.all()) else keys
+    return None if not is_traced() and bool(keys.all()) else keys
 
 
 def whole_mask(mask: Tensor | None, hidden_states: Tensor) -> Tensor:

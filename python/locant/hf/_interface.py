@@ -26,6 +26,7 @@ from .._attention import attention
 from ..position import NumberPerDistance, Terms
 from ._blind import averaged, blind_rows
 from ._family import NAME
+from ._traced import is_traced
 
 WEIGHTS = "attention weights (output_attentions) are asked for"
 DENSE = "the mask has something to say about every pair of tokens"
@@ -119,17 +120,19 @@ def shortened(mask: Tensor | None, past: int | Tensor) -> Tensor | None:
     """A mask of ours from [B, 1, Q, K] bool that holds causality and keys to ignore, no more."""
     if mask is None or mask.dim() != 4 or mask.shape[1] != 1 or mask.shape[2] < 2:
         return mask
-    if mask.dtype != torch.bool or torch.compiler.is_compiling():
+    if mask.dtype != torch.bool or is_traced():
         return mask
     first = int(past)
+    # All layers have the same mask; what has no version may have changed.
+    stamp = None if mask.is_inference() else (first, mask._version)
     held = getattr(mask, _SHORT, None)
-    if held is None or held[0] != first:  # all layers have the same mask
+    if held is None or held[0] != stamp or stamp is None:
         keys = mask[:, 0, -1]  # the last query sees most
         queries, places = mask.shape[2:]
         whole = whole_mask(keys, True, first, queries, places, mask.device)
         usual = whole is not None and torch.equal(mask, whole)
         short = keys if bool(mask[:, 0, 0].any(1).all()) else keys[:, None]
-        held = (first, short if usual else None)
+        held = (stamp, short if usual else None)
         setattr(mask, _SHORT, held)
     return mask if held[1] is None else held[1]
 
@@ -200,7 +203,7 @@ def _usual_mask(mask: Tensor | None) -> Tensor | None:
     """A mask of one or three dimensions is a ValueError, unless it hides nothing."""
     if mask is None or mask.dim() in (2, 4):
         return mask
-    if torch.compiler.is_compiling() or not bool(mask.all()):
+    if is_traced() or not bool(mask.all()):
         raise ValueError(
             "locant: attention_mask must be [batch, tokens], or [batch, 1, queries, keys], got "
             f"{list(mask.shape)}"
@@ -252,7 +255,7 @@ def _short_mask(
     if padding is None:
         return None
     padding = padding[:, :keys]
-    if torch.compiler.is_compiling():
+    if is_traced():
         return padding[:, None]
     if bool(padding.all()):
         return None

@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as modules
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .._lasting import lasting
 from ._projection import Projection
+from ._traced import is_traced
 
 _steps = 0
 
@@ -70,11 +72,12 @@ def plain(layer: nn.Module) -> bool:
     if type(layer) not in (nn.Linear, Projection, nn.LayerNorm) or "forward" in layer.__dict__:
         return False
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks)
-    return not any(hooks)
+    of_all = (modules._global_forward_hooks, modules._global_forward_pre_hooks)
+    return not any(hooks) and not any(of_all)
 
 
 def may_keep(training: bool, sources: list[Tensor]) -> bool:
-    """Whether a call may use kept values: none that learns, and none that is being compiled."""
-    if training or torch.compiler.is_compiling():
+    """Whether a call may use kept values: none that learns, and none that is recorded."""
+    if training or is_traced():
         return False
     return not torch.is_grad_enabled() or not any(s.requires_grad for s in sources)

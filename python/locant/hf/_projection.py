@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from ._traced import is_traced
+
 _FEWEST_ROWS = 8
 _PLAIN = (Tensor, nn.Parameter)
 
@@ -31,7 +33,7 @@ class Projection(nn.Linear):
 
 def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """torch.nn.functional.linear; float32 on the CPU through oneDNN where that is the faster."""
-    if torch.compiler.is_compiling() or torch._C._is_tracing() or not _usable(x, weight, bias):
+    if is_traced() or not _usable(x, weight, bias):
         return linear(x, weight, bias)
     if torch.is_grad_enabled() and (
         x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)

@@ -50,10 +50,10 @@ class BiasAsTable:
 
     @property
     def relative_attention_bias(self) -> nn.Module:
-        """The table; where there is none, one that transformers may initialise, for nothing."""
+        """The table; where there is none, one without numbers, which transformers initialises."""
         own = self._modules.get("relative_attention_bias")
         sizes = self.relative_attention_num_buckets, self.n_heads
-        return nn.Embedding(*sizes) if own is None else own
+        return nn.Embedding(*sizes, device="meta") if own is None else own
 
     def compute_bias(
         self,

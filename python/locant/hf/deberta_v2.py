@@ -88,7 +88,7 @@ class LocantDebertaV2Encoder(DisentangledStack, DebertaV2Encoder):
                 norm = self.LayerNorm
                 if not plain(norm):
                     return super().get_rel_embedding()
-                sources += [norm.weight, norm.bias]
+                sources += [p for p in (norm.weight, norm.bias) if p is not None]
                 eps = norm.eps
         return kept_table(self, super().get_rel_embedding, sources, eps)
 

@@ -23,15 +23,27 @@ class LocantMPNetEncoder(MPNetEncoder):
 
     replaces = MPNetEncoder
 
+    def _whole(self) -> bool:
+        """Whether all attention inside is ours: some may have been restored."""
+        inside = (layer.attention.attn for layer in self.layer)  # type: ignore[union-attr]
+        return all(isinstance(attn, LocantMPNetSelfAttention) for attn in inside)
+
+    def forward(
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """As before; layers of transformers get the mask as they add it."""
+        if attention_mask is not None and not self._whole():
+            if attention_mask.dim() < 4:
+                attention_mask = attention_mask.reshape(attention_mask.shape[0], 1, 1, -1)
+            attention_mask = additive(attention_mask, hidden_states.dtype)
+        return super().forward(hidden_states, attention_mask, *args, **kwargs)
+
     def compute_position_bias(
         self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = _BUCKETS
     ) -> Any:
         """A `Bias`; the matrix for positions or buckets of the caller's own."""
         matrix = partial(super().compute_position_bias, x, position_ids, num_buckets)
-        # Some may have been restored.
-        inside = (layer.attention.attn for layer in self.layer)  # type: ignore[union-attr]
-        ours = all(isinstance(attn, LocantMPNetSelfAttention) for attn in inside)
-        ours = ours and self.config._attn_implementation == NAME
+        ours = self._whole() and self.config._attn_implementation == NAME
         if not ours or position_ids is not None or num_buckets != _BUCKETS:
             return matrix()
         first: Any = self.layer[0]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .built_in import BuiltIn, InvalidScheme, specification_of
-from .scheme import Call, check_whole
-from .terms import Terms
+from .built_in import InvalidScheme, specification_of
+from .embedded import Embedded
+from .scheme import check_whole
 
 
-class Learned(BuiltIn):
+class Learned(Embedded):
     """A learned row for each position, added to the embeddings by `embed`.
 
     width: of the embeddings; rows: of the table. first_row: row of position 0 (2 in RoBERTa and
@@ -35,17 +35,15 @@ class Learned(BuiltIn):
         )
         self.rows, self.first_row, self.beyond = rows, first_row, beyond
 
-    def terms(self, call: Call) -> Terms:
-        """No terms."""
-        del call
-        return Terms()
-
     def embed(self, positions: Tensor) -> Tensor:
         """Rows [..., width] at int64 positions [...].
 
         A position past the table is a ValueError naming both lengths (beyond="error"), a negative
         one a ValueError always.
         """
+        return super().embed(positions)
+
+    def _rows(self, positions: Tensor) -> Tensor:
         check_whole("Learned.embed", "positions", positions)
         end = self.rows - self.first_row
         if not torch.compiler.is_compiling() and positions.numel():

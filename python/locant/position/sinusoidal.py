@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .built_in import BuiltIn, embed, specification_of
-from .scheme import Call
-from .terms import Terms
+from .built_in import embed, specification_of
+from .embedded import Embedded
 
 
-class Sinusoidal(BuiltIn):
+class Sinusoidal(Embedded):
     """Rows of sines and cosines of p / base^(2t/width), added to the embeddings by `embed`.
 
     width: of the embeddings. layout: "interleaved" (the paper), "concatenated" (Transformer-XL,
@@ -29,11 +28,9 @@ class Sinusoidal(BuiltIn):
         options = {"layout": layout, "base": base, "amplitude": amplitude}
         super().__init__(specification_of("sinusoidal", options), width=width)
 
-    def terms(self, call: Call) -> Terms:
-        """No terms."""
-        del call
-        return Terms()
-
     def embed(self, positions: Tensor) -> Tensor:
         """Rows [..., width] in the default dtype at int64 positions [...]; negative: ValueError."""
+        return super().embed(positions)
+
+    def _rows(self, positions: Tensor) -> Tensor:
         return embed(self, positions).to(torch.get_default_dtype())
