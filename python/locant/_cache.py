@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ._attention import _check_terms, _is_whole, _whole
+from ._check import check_terms, is_whole, whole
 from ._lasting import lasting
 from .position import Rope, Xpos, make
 from .position.built_in import BuiltIn
@@ -21,7 +21,7 @@ def lowered(position: Scheme | Terms | None, call: Call) -> Terms:
     if position is None:
         return Terms()
     terms = position if isinstance(position, Terms) else position(call)
-    _check_terms("decode", position, terms)
+    check_terms("decode", position, terms)
     if terms.scheme is None:
         return terms
     specification, parameters, width, layer, _ = terms.scheme
@@ -86,7 +86,7 @@ class KVCache:
             "pages": 1 if pages is None else pages,
         }
         for name, size in sizes.items():
-            if not _is_whole(size):
+            if not is_whole(size):
                 raise TypeError(f"KVCache: {name} must be a whole number, got {size!r}")
             if size < 1:
                 raise ValueError(f"KVCache: {name} must be 1 or more, got {size}")
@@ -167,10 +167,10 @@ class KVCache:
                     f"{list(tensor.shape)}"
                 )
         if positions is not None:
-            positions = _whole("KVCache.append: positions", positions)
+            positions = whole("KVCache.append: positions", positions)
             positions = positions[None] if positions.dim() == 1 else positions
         if counts is not None:
-            counts = _whole("KVCache.append: counts", counts)
+            counts = whole("KVCache.append: counts", counts)
         self._check_counts(tokens, counts)
         taken = [] if self.block_table is None else self._take_pages(tokens, counts)
         before = self.lengths.tolist()
@@ -263,7 +263,7 @@ class KVCache:
     def reset(self, sequence: int | None = None) -> None:
         """Forgets one sequence, or all; pages go back to the pool."""
         batch = len(self.lengths)
-        if sequence is not None and not _is_whole(sequence):
+        if sequence is not None and not is_whole(sequence):
             raise TypeError(f"KVCache.reset: sequence must be a whole number, got {sequence!r}")
         if sequence is not None and not 0 <= sequence < batch:
             raise ValueError(

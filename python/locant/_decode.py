@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 
 from . import _ops
-from ._attention import (
-    Window,
-    _check_number,
-    _explain_terms,
-    _flatten,
-    _limits,
-    _number_per_key,
-    _whole,
-)
+from ._attention import _flatten
 from ._cache import KVCache, lowered
+from ._check import (
+    Window,
+    check_number,
+    explain_terms,
+    key_numbers,
+    limits,
+    whole,
+)
 from .position.scheme import Call
 
 
@@ -105,9 +105,9 @@ def decode(
     ):
         if not isinstance(given, kind):
             raise TypeError(f"decode: {name} must be {article}, got {type(given).__name__}")
-    causal, left, right = _limits("decode", causal, window)
-    _check_number("decode", "scale", scale)
-    _check_number("decode", "softcap", softcap)
+    causal, left, right = limits("decode", causal, window)
+    check_number("decode", "scale", scale)
+    check_number("decode", "softcap", softcap)
     if q.dim() != 4:
         raise ValueError(
             f"decode: q must be [batch, heads, length, size], got {q.dim()} dimensions"
@@ -129,10 +129,10 @@ def decode(
                 "decode: positions must be one tensor or a pair of tensors, got a "
                 f"{type(pair).__name__} of {len(pair)}"
             )
-        q_positions = _whole("decode: positions", pair[0])
+        q_positions = whole("decode: positions", pair[0])
         q_positions = q_positions[None] if q_positions.dim() == 1 else q_positions
         if pair[1] is not None:
-            k_positions = _whole("decode: positions", pair[1])
+            k_positions = whole("decode: positions", pair[1])
             k_positions = k_positions[None] if k_positions.dim() == 1 else k_positions
     else:
         q_positions = _of_last(cache, q.shape[2])
@@ -162,7 +162,7 @@ def decode(
     try:
         flat, scaled = _flatten(terms, _ops.real(q.dtype))
     except (AttributeError, TypeError):
-        _explain_terms("decode", terms)
+        explain_terms("decode", terms)
         raise
     if terms.rotation is not None:
         turn = cache.rotation
@@ -176,7 +176,7 @@ def decode(
     factor = (head_size**-0.5 if scale is None else scale) * terms.scale_factor
     mask = None
     if key_padding_mask is not None:
-        mask = _number_per_key("decode", key_padding_mask, q, cache.capacity)
+        mask = key_numbers("decode", key_padding_mask, q, cache.capacity)
         mask = cache.whole_pages("key_padding_mask", mask)
     scheme, width, layer = "", 1, 0
     if terms.scheme is not None:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._attention import Positions, Window, attention
+from .._attention import attention
+from .._check import Positions, Window
 from ..position.scheme import Scheme, check_position
 
 FAILURES = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._attention import Positions
+from .._check import Positions
 from ..position.scheme import Scheme
 from .multihead import FAILURES, MultiheadAttention, check_alike, check_tokens
 

@@ -1,0 +1,220 @@
+"""What a call's arguments must be: refused by name, with what was expected and what came."""
+
+from __future__ import annotations
+
+import typing
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _ops
+from .position.built_in import BuiltIn
+from .position.scheme import Scheme
+from .position.terms import Terms
+
+_FLOATING = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+_WINDOW_END = 1 << 63
+_DOUBLE_END = 1 << 1023
+
+Positions = Tensor | tuple[Tensor, Tensor]
+Window = int | tuple[int, int]
+
+
+def pair(positions: Positions) -> tuple[Tensor, Tensor]:
+    """Positions of queries and of keys, each [B or 1, L] int64."""
+    both = positions if isinstance(positions, (tuple, list)) else (positions, positions)
+    if len(both) != 2:
+        raise ValueError(
+            "attention: positions must be one tensor or a pair of tensors, got a "
+            f"{type(both).__name__} of {len(both)}"
+        )
+    q_positions, k_positions = (whole("attention: positions", p) for p in both)
+    if q_positions.dim() == 1:
+        q_positions = q_positions[None]
+    if k_positions.dim() == 1:
+        k_positions = k_positions[None]
+    return q_positions, k_positions
+
+
+def whole(name: str, numbers: Any) -> Tensor:
+    """Numbers of any integer type as int64."""
+    if not isinstance(numbers, Tensor):
+        raise TypeError(f"{name} must be a tensor of integers, got {type(numbers).__name__}")
+    if numbers.dtype == torch.int64:
+        return numbers
+    if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
+        raise TypeError(f"{name} must be integers, got {numbers.dtype}")
+    return numbers.to(torch.int64)
+
+
+def limits(operation: str, causal: Any, window: Any) -> tuple[bool, int, int]:
+    """(causal, left, right) of a window: of `causal` keys when it is one number."""
+    if causal is not True and causal is not False:
+        causal = boolean(operation, "causal", causal)
+    if window is None:
+        return causal, -1, -1
+    if isinstance(window, (tuple, list)):
+        if len(window) == 2 and all(is_whole(limit) for limit in window):
+            for side, limit in zip(("left", "right"), window, strict=True):
+                if not -1 <= limit < _WINDOW_END:
+                    raise ValueError(
+                        f"{operation}: the {side} of window must be from 0 to 2^63 - 1, or -1 for "
+                        f"no limit, got {limit}"
+                    )
+            return causal, window[0], window[1]
+    elif is_whole(window):
+        if not 1 <= window < _WINDOW_END:
+            raise ValueError(f"{operation}: window must be from 1 to 2^63 - 1 keys, got {window}")
+        return True, window - 1, 0
+    raise TypeError(
+        f"{operation}: window must be a whole number of keys or a pair (left, right) of them, got "
+        f"{window!r}"
+    )
+
+
+def boolean(operation: str, name: str, value: Any) -> Any:
+    """What other libraries have for a bool, as one; TypeError for all else."""
+    if isinstance(value, torch.SymBool):
+        return value
+    kind = str(getattr(value, "dtype", ""))
+    if (kind.endswith("bool") and value.ndim == 0) or (is_whole(value) and value in (0, 1)):
+        return bool(value)
+    raise TypeError(f"{operation}: {name} must be a bool, got {value!r}")
+
+
+def is_whole(number: Any) -> bool:
+    if isinstance(number, (int, torch.SymInt)):
+        return not isinstance(number, bool)
+    return isinstance(number, Integral)
+
+
+def check_number(operation: str, name: str, number: Any) -> None:
+    if number is None or isinstance(number, (float, torch.SymFloat, torch.SymInt)):
+        return
+    if isinstance(number, (int, Real)):
+        if isinstance(number, int) and abs(number) >= _DOUBLE_END:
+            raise ValueError(
+                f"{operation}: {name} must be finite in single precision, got {number}"
+            )
+        return
+    if not isinstance(number, Tensor) or number.dim() or number.is_complex() or number.is_meta:
+        raise TypeError(f"{operation}: {name} must be a number, got {number!r}")
+
+
+def check_options(a: _ops.Arguments) -> None:
+    """What the kernel asks of its options, for the composed form."""
+    # As there, numbers times log2(e) are floats.
+    limit = 2.35e38
+    if not abs(a.scale) <= limit:
+        raise ValueError(
+            f"attention: scale must be finite in single precision, up to {limit} in size, got "
+            f"{a.scale}"
+        )
+    if not (a.softcap == 0 or torch.finfo(torch.float32).tiny <= a.softcap <= limit):
+        raise ValueError(
+            "attention: softcap must be 0 (none) or positive, normal in single precision, up to "
+            f"{limit}, got {a.softcap}"
+        )
+    if not 0 <= a.dropout < 1:
+        raise ValueError(
+            f"attention: dropout must be from 0 up to but not including 1, got {a.dropout}"
+        )
+
+
+def key_numbers(operation: str, mask: Tensor, q: Tensor, places: int) -> Tensor:
+    """[B or 1, H or 1, places] in the type of the tables."""
+    name = f"{operation}: key_padding_mask"
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(mask).__name__}")
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise TypeError(
+            f"{name} must be bool (True: ignored) or floating (added), got {mask.dtype}"
+        )
+    # Comparing sizes would fix them while a compiler traces; the kernel compares them then.
+    if q.dim() == 4 and places >= 0 and not torch.compiler.is_compiling():
+        batch, heads = q.shape[:2]
+        wanted: list[Any] = [(1, batch), (1, heads), (places,)]
+        if mask.dim() == 2:
+            del wanted[1]
+        shape = list(mask.shape)
+        if len(shape) != len(wanted) or any(
+            n not in sizes for n, sizes in zip(shape, wanted, strict=True)
+        ):
+            raise ValueError(
+                f"{name} must be [{batch}, {places}] or [{batch} or 1, {heads} or 1, {places}], "
+                f"got {shape}"
+            )
+        if mask.device != q.device:
+            raise ValueError(f"{name} must be on the device of q, {q.device}, got {mask.device}")
+    dtype = _ops.real(q.dtype)
+    if mask.dtype == torch.bool:
+        numbers = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+        mask = numbers.masked_fill(mask, float("-inf"))
+    mask = mask.to(dtype)
+    return mask[:, None] if mask.dim() == 2 else mask
+
+
+def check_terms(operation: str, position: Any, terms: Any) -> None:
+    if not isinstance(terms, Terms):
+        raise TypeError(
+            f"{operation}: position must return Terms, got {type(position).__name__}, which "
+            f"returns {type(terms).__name__}"
+        )
+
+
+def explain_terms(operation: str, terms: Terms) -> None:
+    """Raises what is wrong with the types of terms that could not be read."""
+    kinds = typing.get_type_hints(Terms)
+    for name, value in terms._asdict().items():
+        kind = (float, int) if name == "scale_factor" else kinds[name]
+        if not isinstance(value, kind):
+            wanted = "a number" if name == "scale_factor" else typing.get_args(kind)[0].__name__
+            raise TypeError(
+                f"{operation}: position's {name} must be {wanted}, got {type(value).__name__}"
+            )
+
+
+def check_types(q: Any, k: Any, v: Any) -> None:
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"attention: {name} must be a tensor, got {type(tensor).__name__}")
+        if tensor.dtype not in _FLOATING:
+            raise TypeError(
+                f"attention: {name} must be float32, float64, bfloat16 or float16, got "
+                f"{tensor.dtype}"
+            )
+    for name, tensor in (("k", k), ("v", v)):
+        if tensor.dtype != q.dtype:
+            raise TypeError(
+                f"attention: {name} must have the dtype of q, {q.dtype}, got {tensor.dtype}"
+            )
+        if tensor.device != q.device:
+            raise ValueError(
+                f"attention: {name} must be on the device of q, {q.device}, got {tensor.device}"
+            )
+
+
+def explain(q: Any, k: Any, v: Any) -> None:
+    """Raises what is wrong with the types and ranks of a call that failed."""
+    check_types(q, k, v)
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.dim() != 4:
+            raise ValueError(
+                f"attention: {name} must be [batch, heads, length, size], got {tensor.dim()} "
+                "dimensions"
+            )
+
+
+def explain_position(position: Any, error: Exception | None = None) -> None:
+    """Raises what is wrong with the position of a call that failed."""
+    if isinstance(position, BuiltIn):
+        position.check_parameters("attention")
+    elif not isinstance(position, Scheme) and isinstance(
+        error, (AttributeError, NotImplementedError, TypeError)
+    ):
+        raise TypeError(
+            "attention: position must be a module of locant.position, Terms or None, got "
+            f"{type(position).__name__}, which does not take a Call"
+        ) from error
