@@ -117,14 +117,16 @@ void check_inputs(Check& check, const Inputs<T>& in) {
 
 void check_options(Check& check, const Options& options) {
   constexpr double kLargest = 2.35e38;  // times log2(e) it is a float
+  constexpr double kLargestCap = 1e38;  // and its products with gradients
+  constexpr double kSteepest = 1e30;    // its products with q and k are floats; tanh is 1 long before
   const double scale = std::abs(options.scale.value_or(0));
   check.require(scale <= kLargest, "scale must be finite in single precision, up to ", kLargest, " in size, got ",
                 options.scale.value_or(0));
-  check.require(options.softcap == 0 || (options.softcap >= Single::min() && options.softcap <= kLargest),
-                "softcap must be 0 (none) or positive, normal in single precision, up to ", kLargest, ", got ",
+  check.require(options.softcap == 0 || (options.softcap >= Single::min() && options.softcap <= kLargestCap),
+                "softcap must be 0 (none) or positive, normal in single precision, up to 1e+38, got ",
                 options.softcap);
-  check.require(!(options.softcap > 0) || !(scale / options.softcap > kLargest / 2),
-                "scale / softcap must be finite in single precision, got ", scale, " / ", options.softcap);
+  check.require(!(options.softcap > 0) || !(scale / options.softcap > kSteepest),
+                "scale / softcap must be at most ", kSteepest, ", got ", scale, " / ", options.softcap);
 }
 
 template <class T>

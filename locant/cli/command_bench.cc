@@ -51,13 +51,13 @@ bool names_file(const std::string& text) {
 
 // What is wrong with any is said before the work. An instruction set that is not here is refused in a case of the
 // command line; a file may be meant for several machines, so its case is left out and that is said.
-std::vector<Wish> wishes_of(const std::vector<std::string>& arguments) {
+std::vector<Wish> wishes_of(const std::vector<std::string>& arguments, bool goals) {
   std::vector<Wish> wishes;
   std::vector<std::string> left_out;
   for (const std::string& text : arguments.empty() ? kDefaultCases : arguments) {
     const bool marked = !text.empty() && text[0] == '@', file = marked || names_file(text);
     for (Wish& wish : file ? measure::read_wishes(text.substr(marked)) : std::vector{measure::parse_wish(text)}) {
-      const std::optional<Case> strange = measure::not_here(wish);
+      const std::optional<Case> strange = measure::not_here(wish, goals);
       if (!strange) {
         wishes.push_back(std::move(wish));
         continue;
@@ -207,7 +207,7 @@ int check_all(const std::vector<Wish>& wishes, const BenchArguments& args) {
 }
 
 int bench_action(const BenchArguments& args) {
-  const std::vector<Wish> wishes = wishes_of(args.cases);  // whatever is wrong is said before the work
+  const std::vector<Wish> wishes = wishes_of(args.cases, !args.check);  // whatever is wrong is said before the work
   end_on_signals([count = wishes.size()] {
     return fmt::format("Stopped. {} of {} cases are done.\n", cases_done.load(), count);
   });

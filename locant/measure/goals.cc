@@ -103,8 +103,9 @@ std::vector<Wish> read_wishes(const std::string& path) {
   return wishes;
 }
 
-std::optional<Case> not_here(const Wish& wish) {
+std::optional<Case> not_here(const Wish& wish, bool goals) {
   if (!wish.wanted.runs_here()) return wish.wanted;
+  if (!goals) return std::nullopt;
   for (const Case& other : beside(wish)) {
     if (!other.runs_here()) return other;
   }

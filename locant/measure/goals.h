@@ -34,7 +34,8 @@ Wish parse_wish(std::string_view line);
 std::vector<Wish> read_wishes(const std::string& path);
 
 // Of the case and of those beside it, the first whose instruction set this machine or build does not have.
-std::optional<Case> not_here(const Wish& wish);
+// goals: whether those beside it count.
+std::optional<Case> not_here(const Wish& wish, bool goals = true);
 
 // Cases to measure beside, in the order of the goals that ask for them.
 std::vector<Case> beside(const Wish& wish);

@@ -92,13 +92,14 @@ std::pair<Tensor, Tensor> run(const DecodeArguments& a) {
   Terms<Real<T>> terms;
   std::vector<Rotation> rotations;
   if (a.terms.scheme.empty()) {
-    terms = terms_of<Real<T>>(kOperation, a.terms);
-    if (a.terms.rotation && a.terms.rotation->dim() == 2) {
-      for (int64_t b = 0; b < a.terms.rotation->size(0); ++b) {
-        rotations.push_back(rotation_of(kOperation, *a.terms.rotation, b));
+    TermArguments shared = a.terms;
+    if (shared.rotation && shared.rotation->dim() == 2) {
+      for (int64_t b = 0; b < shared.rotation->size(0); ++b) {
+        rotations.push_back(rotation_of(kOperation, *shared.rotation, b));
       }
-      terms.rotation.reset();
+      shared.rotation.reset();
     }
+    terms = terms_of<Real<T>>(kOperation, shared);
   } else {
     terms = cast<Real<T>>(SchemeOfCall(a.terms, call_of(a)).lower());
   }

@@ -1,5 +1,7 @@
 #include "python/ops/tensors.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace locant::python {
@@ -32,20 +34,25 @@ Tensor tensor_of(const IndexMap& map) {
 
 Rotation rotation_of(std::string_view operation, const Tensor& tensor, int64_t sequence) {
   constexpr int64_t kHead = 5;
+  constexpr double kFarthestCenter = 9007199254740992.0;  // whole numbers up to it are exact
   const int64_t rows = tensor.dim() == 2 ? tensor.size(0) : 1;
   Check check(operation);
   check_tensor<double>(check, "rotation", tensor, tensor.dim() == 2 ? 2 : 1);
   const int64_t n = rows == 0 ? 0 : tensor.numel() / rows;
   check.require(n >= kHead, "rotation must hold at least its ", kHead, " leading numbers, got ", n);
   check.require(sequence < rows, "rotation must have a row for each sequence, got ", rows);
+  check.require(tensor.dim() == 1 || sequence >= 0, "rotation must have one dimension, got 2");
   check.done();
   const std::vector<double> all = vector_of<double>(tensor);
-  const auto head = all.begin() + sequence * n;
+  const auto head = all.begin() + std::max<int64_t>(sequence, 0) * n;
   const bool grows = head[3] != 0;
   const int64_t rest = n - kHead, pairs = grows ? rest / 2 : rest;
   if (grows && rest % 2 != 0) {
     fail(operation, "rotation must hold as many growth rates as frequencies, got ", rest,
          " numbers in all");
+  }
+  if (!(std::abs(head[2]) <= kFarthestCenter)) {
+    fail(operation, "rotation must have a center from -2^53 to 2^53, got ", head[2]);
   }
   Rotation rotation;
   rotation.layout = head[0] == 0 ? Rotation::Layout::kInterleaved : Rotation::Layout::kHalfSplit;

@@ -165,8 +165,9 @@ Tensor tensor_of(const IndexMap& map);
 
 // Rotations travel as float64 [5 + n] or [5 + 2 n]: layout (0 interleaved, 1 half-split), magnitude,
 // center, whether there are growth rates, whether they follow the length; then n frequencies, and n
-// growth rates. `sequence` is the row of a tensor that has one for each sequence.
-Rotation rotation_of(std::string_view operation, const Tensor& tensor, int64_t sequence = 0);
+// growth rates. `sequence` is the row of a tensor that has one for each sequence; -1: it has one
+// dimension.
+Rotation rotation_of(std::string_view operation, const Tensor& tensor, int64_t sequence = -1);
 Tensor tensor_of(const Rotation& rotation);
 
 }  // namespace locant::python
