@@ -23,6 +23,7 @@ from ._check import (
     pair,
     whole,
 )
+from .position.embedded import Embedded
 from .position.scheme import Call, Scheme, check_position, low_high
 from .position.terms import Terms
 
@@ -122,7 +123,7 @@ def composed_attention(
     explain(*arguments[:3])
     a = _ops.Arguments(*arguments)
     if not torch.compiler.is_compiling():
-        check_options(a)
+        a = check_options(a)
     if a.q.is_cpu and not torch.compiler.is_compiling():
         for name, at in (("q_positions", a.q_positions), ("k_positions", a.k_positions)):
             if at is not None and at.numel():
@@ -215,6 +216,8 @@ def _arguments(
                     explain_position(position, error)
                 raise
             check_terms("attention", position, terms)
+            if isinstance(position, Embedded):
+                position.warn_unless_asked(3)
         try:
             flat, scaled = _flatten(terms, _ops.real(dtype))
             scale = scale * terms.scale_factor

@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ._check import check_terms, is_whole, whole
+from ._check import check_terms, explain_terms, is_whole, whole
 from ._lasting import lasting
 from .position import Rope, Xpos, make
 from .position.built_in import BuiltIn
@@ -24,6 +24,7 @@ def lowered(position: Scheme | Terms | None, call: Call) -> Terms:
     check_terms("decode", position, terms)
     if terms.scheme is None:
         return terms
+    explain_terms("decode", terms)
     specification, parameters, width, layer, _ = terms.scheme
     rotating = _rotating(specification, call.heads, call.head_size, width, layer)
     if rotating is None:
@@ -34,7 +35,7 @@ def lowered(position: Scheme | Terms | None, call: Call) -> Terms:
             f"decode: position's {others[0]} and scheme exclude each other, got both with the "
             f"scheme {specification!r}"
         )
-    if parameters.numel():
+    if parameters is not None and parameters.numel():
         raise ValueError(
             f"decode: position's scheme {specification!r} has no parameters, got "
             f"{parameters.numel()} numbers"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,7 +11,13 @@ from torch import Tensor
 from . import _ops
 from .position.built_in import BuiltIn
 from .position.scheme import Scheme
-from .position.terms import Terms
+from .position.terms import (
+    NumberPerDistance,
+    RowPerDistance,
+    SchemeTerm,
+    Terms,
+    ValuePerDistance,
+)
 
 _FLOATING = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _WINDOW_END = 1 << 63
@@ -94,33 +99,65 @@ def check_number(operation: str, name: str, number: Any) -> None:
     if number is None or isinstance(number, (float, torch.SymFloat, torch.SymInt)):
         return
     if isinstance(number, (int, Real)):
-        if isinstance(number, int) and abs(number) >= _DOUBLE_END:
+        try:
+            float(number)
+        except OverflowError:
             raise ValueError(
                 f"{operation}: {name} must be finite in single precision, got {number}"
-            )
+            ) from None
         return
     if not isinstance(number, Tensor) or number.dim() or number.is_complex() or number.is_meta:
         raise TypeError(f"{operation}: {name} must be a number, got {number!r}")
+    if number.requires_grad:
+        raise TypeError(
+            f"{operation}: {name} must be a number without a gradient, got {number!r}; to learn "
+            "it multiply q by it"
+        )
 
 
-def check_options(a: _ops.Arguments) -> None:
-    """What the kernel asks of its options, for the composed form."""
-    # As there, numbers times log2(e) are floats.
-    limit = 2.35e38
+def _as_float(number: Any) -> Any:
+    return number if isinstance(number, Tensor) else float(number)
+
+
+def check_options(a: _ops.Arguments) -> _ops.Arguments:
+    """The arguments with numbers as floats, and what the kernel asks of them."""
+    a = a._replace(
+        scale=_as_float(a.scale), softcap=_as_float(a.softcap), dropout=_as_float(a.dropout)
+    )
+    limit, cap, steepest = 2.35e38, 1e38, 1e30
     if not abs(a.scale) <= limit:
         raise ValueError(
             f"attention: scale must be finite in single precision, up to {limit} in size, got "
             f"{a.scale}"
         )
-    if not (a.softcap == 0 or torch.finfo(torch.float32).tiny <= a.softcap <= limit):
+    if not (a.softcap == 0 or torch.finfo(torch.float32).tiny <= a.softcap <= cap):
         raise ValueError(
             "attention: softcap must be 0 (none) or positive, normal in single precision, up to "
-            f"{limit}, got {a.softcap}"
+            f"{cap}, got {a.softcap}"
+        )
+    if a.softcap and abs(a.scale) / a.softcap > steepest:
+        raise ValueError(
+            f"attention: scale / softcap must be at most {steepest}, got {a.scale} / {a.softcap}"
         )
     if not 0 <= a.dropout < 1:
         raise ValueError(
             f"attention: dropout must be from 0 up to but not including 1, got {a.dropout}"
         )
+    for table, index, name in (
+        (a.number, a.number_index, "number"),
+        (a.query_rows, a.query_index, "query_rows"),
+        (a.key_rows, a.key_index, "key_rows"),
+        (a.value_rows, a.value_index, "value_rows"),
+    ):
+        if table is not None and index is not None and index.numel() > 1:
+            low, high = (int(x) for x in torch.aminmax(index[1:]))
+            rows = table.shape[1]
+            if low < -1 or high >= rows:
+                raise ValueError(
+                    f"attention: position's {name} has {rows} rows, its index names row "
+                    f"{low if low < -1 else high}"
+                )
+    return a
 
 
 def key_numbers(operation: str, mask: Tensor, q: Tensor, places: int) -> Tensor:
@@ -165,15 +202,47 @@ def check_terms(operation: str, position: Any, terms: Any) -> None:
 
 
 def explain_terms(operation: str, terms: Terms) -> None:
-    """Raises what is wrong with the types of terms that could not be read."""
-    kinds = typing.get_type_hints(Terms)
+    """Raises what is wrong with the types of terms, and of what they are made of."""
     for name, value in terms._asdict().items():
-        kind = (float, int) if name == "scale_factor" else kinds[name]
-        if not isinstance(value, kind):
-            wanted = "a number" if name == "scale_factor" else typing.get_args(kind)[0].__name__
-            raise TypeError(
-                f"{operation}: position's {name} must be {wanted}, got {type(value).__name__}"
-            )
+        if name == "scale_factor":
+            if not isinstance(value, (float, int)) or not -_DOUBLE_END < value < _DOUBLE_END:
+                raise TypeError(
+                    f"{operation}: position's scale_factor must be a finite number, got {value!r}"
+                )
+        elif value is not None:
+            kinds = _PARTS.get(name)
+            kind = kinds[0] if kinds else Tensor
+            _expect(f"{operation}: position's {name}", value, kind)
+            for part, wanted in (kinds[1] if kinds else {}).items():
+                _expect(f"{operation}: position's {name}.{part}", getattr(value, part), wanted)
+
+
+_OF_ROWS: dict[str, Any] = {"rows": Tensor, "index": Tensor}
+_PARTS: dict[str, tuple[type, dict[str, Any]]] = {
+    "number": (
+        NumberPerDistance,
+        {
+            "table": Tensor,
+            "index": Tensor,
+            "scaled": bool,
+            "left": (Tensor, type(None)),
+            "right": (Tensor, type(None)),
+        },
+    ),
+    "query_rows": (RowPerDistance, {**_OF_ROWS, "scaled": bool}),
+    "key_rows": (RowPerDistance, {**_OF_ROWS, "scaled": bool}),
+    "value_rows": (ValuePerDistance, _OF_ROWS),
+    "scheme": (
+        SchemeTerm,
+        {"specification": str, "parameters": (Tensor, type(None)), "width": int, "layer": int},
+    ),
+}
+
+
+def _expect(name: str, value: Any, kind: Any) -> None:
+    if not isinstance(value, kind):
+        wanted = kind if isinstance(kind, type) else kind[0]
+        raise TypeError(f"{name} must be a {wanted.__name__}, got {type(value).__name__}")
 
 
 def check_types(q: Any, k: Any, v: Any) -> None:
@@ -209,7 +278,9 @@ def explain(q: Any, k: Any, v: Any) -> None:
 
 def explain_position(position: Any, error: Exception | None = None) -> None:
     """Raises what is wrong with the position of a call that failed."""
-    if isinstance(position, BuiltIn):
+    if isinstance(position, Terms):
+        explain_terms("attention", position)
+    elif isinstance(position, BuiltIn):
         position.check_parameters("attention")
     elif not isinstance(position, Scheme) and isinstance(
         error, (AttributeError, NotImplementedError, TypeError)

@@ -161,6 +161,7 @@ def decode(
     terms = lowered(cache.position, call)
     try:
         flat, scaled = _flatten(terms, _ops.real(q.dtype))
+        factor = (head_size**-0.5 if scale is None else scale) * terms.scale_factor
     except (AttributeError, TypeError):
         explain_terms("decode", terms)
         raise
@@ -173,7 +174,6 @@ def decode(
         elif positions is not None and k_positions is not None:
             _check_turned(cache, k_positions)
         flat = (*flat[:11], turn, flat[12])
-    factor = (head_size**-0.5 if scale is None else scale) * terms.scale_factor
     mask = None
     if key_padding_mask is not None:
         mask = key_numbers("decode", key_padding_mask, q, cache.capacity)

@@ -254,7 +254,7 @@ class TransformedFunction(torch.autograd.Function):
 
 def run(arguments: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
     """Attention on the CPU: out [B, H, Q, Dv] and its log-sum-exp [B, H, Q]."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch._C._is_tracing():
         return torch.ops.locant.attention.default(*arguments)
     if torch._C._are_functorch_transforms_active():
         return TransformedFunction.apply(*arguments)

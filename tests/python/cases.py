@@ -100,7 +100,7 @@ def make(text: str, num_heads: int, head_size: int, seed: int = 0, **more: Any) 
                 drawn = 0.05 + drawn.abs().clamp(max=1.5)
             parameter.copy_(drawn * 0.5)
     if scheme.embeds:  # who never asks is warned
-        scheme._asked = True
+        scheme._asked.yes = True
     return scheme
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from locant import KVCache, Terms, attention, composed_attention, decode, position
 
 Q = torch.zeros(1, 2, 3, 4)
+MAP = position.clip_map(0, 0)
 
 
 class Nothing(position.Scheme):
@@ -58,35 +60,81 @@ class Nothing(position.Scheme):
         (ValueError, r"window must be from 1 to 2\^63 - 1", lambda: attention(Q, Q, Q, window=0)),
         (ValueError, "softcap must be 0", lambda: attention(Q, Q, Q, softcap=-1.0)),
         *(
-            (ValueError, f"{name} must be .*, up to 2.35e", partial(f, Q, Q, Q, **{name: value}))
+            (ValueError, f"{name} must be .*, up to", partial(f, Q, Q, Q, **{name: value}))
             for f in (attention, composed_attention)
             for name, values in (
-                ("softcap", (-1.0, 1e39, 2.36e38, float("nan"), float("inf"))),
+                ("softcap", (-1.0, 1e39, 1.01e38, float("nan"), float("inf"))),
                 ("scale", (2.36e38, float("nan"), float("-inf"))),
             )
             for value in values
         ),
-        (ValueError, "scale / softcap", lambda: attention(Q, Q, Q, scale=1e38, softcap=1e-3)),
+        *(
+            (ValueError, "scale / softcap", partial(f, Q, Q, Q, scale=1e28, softcap=1e-3))
+            for f in (attention, composed_attention)
+        ),
+        (ValueError, "scale must be finite", lambda: attention(Q, Q, Q, scale=Fraction(10**400))),
+        (
+            TypeError,
+            "scale must be a number without a gradient",
+            lambda: attention(Q, Q, Q, scale=torch.ones((), requires_grad=True)),
+        ),
+        (
+            ValueError,
+            "center from",
+            lambda: attention(Q, Q, Q, Terms(rotation=torch.full((7,), float("nan")).double())),
+        ),
+        (
+            ValueError,
+            "rotation must have one dimension, got 2",
+            lambda: attention(Q, Q, Q, Terms(rotation=torch.zeros(1, 7).double())),
+        ),
+        (
+            TypeError,
+            r"position's number\.table must be a Tensor, got int",
+            lambda: attention(Q, Q, Q, Terms(number=position.NumberPerDistance(3, MAP))),
+        ),
+        (
+            TypeError,
+            r"position's rotation must be a Tensor, got int",
+            lambda: attention(Q, Q, Q, Terms(rotation=3)),
+        ),
+        (
+            ValueError,
+            "number has 1 rows, its index names row -5",
+            lambda: composed_attention(
+                Q, Q, Q, Terms(number=position.NumberPerDistance(torch.zeros(1, 1), MAP - 5))
+            ),
+        ),
+        (
+            TypeError,
+            "decode: position's scheme must be a SchemeTerm, got str",
+            lambda: KVCache(1, 1, 4, 8, position=Terms(scheme="alibi")),
+        ),
+        (
+            TypeError,
+            "decode: position's scale_factor must be a finite number, got 'x'",
+            lambda: decode(Q[:, :1], KVCache(1, 1, 4, 4, position=Terms(scale_factor="x"))),
+        ),
         (ValueError, "scale must be finite", lambda: attention(Q, Q, Q, scale=10**400)),
         (TypeError, "scale must be a number", lambda: attention(Q, Q, Q, scale=torch.tensor(1j))),
         (
             TypeError,
-            "position's number must be NumberPerDistance, got Tensor",
+            "position's number must be a NumberPerDistance, got Tensor",
             lambda: attention(Q, Q, Q, Terms(number=torch.zeros(1))),
         ),
         (
             TypeError,
-            "position's scale_factor must be a number, got str",
+            "position's scale_factor must be a finite number, got 'x'",
             lambda: attention(Q, Q, Q, Terms(scale_factor="x")),
         ),
         (
             TypeError,
-            "position's scheme must be SchemeTerm, got str",
+            "position's scheme must be a SchemeTerm, got str",
             lambda: attention(Q, Q, Q, Terms(scheme="rope")),
         ),
         (
             TypeError,
-            "decode: position's value_rows must be ValuePerDistance, got int",
+            "decode: position's value_rows must be a ValuePerDistance, got int",
             lambda: decode(Q[:, :1], KVCache(1, 1, 4, 8, position=Terms(value_rows=3))),
         ),
         (ValueError, "the right of window must", lambda: attention(Q, Q, Q, window=(0, -5))),

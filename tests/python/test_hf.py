@@ -159,20 +159,83 @@ def test_a_part_restored_leaves_a_model_that_computes_the_same(name: str, which:
         hf_models.check_values(name, got[seen], want[seen], hf_models.sums(model, 24))
 
 
+@pytest.mark.filterwarnings("ignore:locant. .* own attention")
+@pytest.mark.parametrize("which", [0, 1])
+def test_attention_weights_of_a_part_restored_are_all_there(which: int) -> None:
+    model = make("t5 encoder", "eager")
+    other = hf_models.accelerated(model)
+    locant.restore(attention_of(other)[which])
+    with torch.no_grad():
+        want = model(**inputs("t5 encoder"), output_attentions=True).attentions
+        got = other(**inputs("t5 encoder"), output_attentions=True).attentions
+    assert len(got) == len(want) == 2
+    for a, b in zip(got, want, strict=True):
+        check_alike("weights", a, b, 100)
+
+
+@pytest.mark.parametrize("name", ["mpnet", "deberta", "deberta v3"])
+@pytest.mark.parametrize("first", [False, True])
+def test_layers_may_be_wrapped(name: str, first: bool) -> None:
+    class Around(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, *arguments: Any, **more: Any) -> Any:
+            return self.inner(*arguments, **more)
+
+    model = make(name)
+    want = output(copy.deepcopy(model).double(), name)
+    if not first:
+        locant.accelerate(model)
+    layers = model.base_model.encoder.layer
+    layers[1] = Around(layers[1])
+    if first:
+        locant.accelerate(model)
+    hf_models.check_values(name, output(model, name), want, hf_models.sums(model, 24))
+
+
+@pytest.mark.parametrize("name", ["t5 encoder", "mpnet"])
+def test_hooks_on_the_table_of_biases_take_part(name: str) -> None:
+    model = make(name)
+    other = hf_models.accelerated(model)
+    for m in (model, other):
+        (table,) = (x for n, x in m.named_modules() if n.endswith("relative_attention_bias"))
+        table.register_forward_hook(lambda module, given, rows: 3 * rows)
+    want = output(copy.deepcopy(model).double(), name)
+    hf_models.check_values(name, output(other, name), want, hf_models.sums(model, 24))
+
+
+@pytest.mark.parametrize("name", ["deberta", "deberta v3"])
+def test_hooks_of_the_backward_pass_and_dropout_of_positions_alone(name: str) -> None:
+    model = hf_models.accelerated(make(name, hidden_dropout_prob=0.5))
+    attention = attention_of(model)[0]
+    seen: list[int] = []
+    projection = attention.in_proj if name == "deberta" else attention.query_proj
+    projection.register_full_backward_pre_hook(lambda module, gradient: seen.append(1))
+    model(**inputs(name))[0].sum().backward()
+    assert seen
+    assert torch.equal(output(model, name), output(model, name))
+    attention.pos_dropout.train()
+    assert not torch.equal(output(model, name), output(model, name))
+
+
 @pytest.mark.filterwarnings("ignore")  # the tracer's
 @pytest.mark.parametrize("name", ["t5 encoder", "mpnet", "deberta", "deberta v2", "deberta v3"])
-def test_what_is_traced_takes_other_masks_weights_and_lengths(name: str) -> None:
+@pytest.mark.parametrize("grad", [False, True])
+def test_what_is_traced_takes_other_masks_weights_and_lengths(name: str, grad: bool) -> None:
     model = make(name, return_dict=False)
     other = hf_models.accelerated(model)
     call = partial(padded, side="right", pad=model.config.pad_token_id)
-    with torch.no_grad():
+    with torch.set_grad_enabled(grad):
         full = call(11, [11, 11])
         other(*full)  # what it may keep of this must not be in the trace
         traced = torch.jit.trace(other, full, strict=False)
         for factor in (1.0, 1.25):
             for parameter in traced.parameters():
-                parameter.mul_(factor)
+                parameter.data.mul_(factor)
             for arguments in (full, call(11, [11, 5]), call(14, [3, 14])):
+                other.eval()  # what it keeps does not notice .data
                 got, want = traced(*arguments)[0], other(*arguments)[0]
                 hf_models.check_values(name, got, want.double(), hf_models.sums(model, 22))
 

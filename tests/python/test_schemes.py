@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -375,3 +376,16 @@ def test_positions_that_nobody_adds_are_missed_once(text: str) -> None:
         warnings.simplefilter("error")
         attention(q, q, q, scheme)
         attention(q, q, q, other)
+        new = position.make(text, num_heads=2, head_size=8, width=16)
+        KVCache(1, 2, 8, 8, position=new)
+        again = copy.deepcopy(new)
+        new.embed(torch.arange(5))
+        attention(q, q, q, again)
+
+
+@pytest.mark.parametrize("text", ["sinusoidal", "learned(rows=64)"])
+def test_rows_compiled(text: str) -> None:
+    scheme = position.make(text, num_heads=2, head_size=8, width=16)
+    run = torch.compile(lambda at: scheme.embed(at) * 2, backend="aot_eager", fullgraph=True)
+    at = torch.arange(5)
+    assert torch.equal(run(at), scheme.embed(at) * 2)

@@ -147,7 +147,9 @@ class Disentangled:
         for projection in projections:
             if projection is not None:
                 sources.extend(projection.parameters())
-        if all(p is None or plain(p) for p in projections) and may_keep(self.training, sources):
+        if all(p is None or plain(p) for p in projections) and may_keep(
+            self.training or self.pos_dropout.training, sources
+        ):
             whole = table[: 2 * rows.span]
             dtype = _ops.real(table.dtype)
 
@@ -192,11 +194,13 @@ class DisentangledStack:
     """In front of transformers' encoders: no matrices of tokens by tokens."""
 
     relative_attention: bool
-    layer: Any
+    attention_class: type[nn.Module]  # transformers'
 
     def _whole(self) -> bool:
         """Whether all attention inside is ours: some may have been restored."""
-        return all(isinstance(layer.attention.self, Disentangled) for layer in self.layer)
+        stack: Any = self
+        inside = (m for m in stack.modules() if isinstance(m, self.attention_class))
+        return all(isinstance(m, Disentangled) for m in inside)
 
     def get_attention_mask(self, attention_mask: Tensor) -> Tensor | None:
         """Keys to see, [B, L] bool or None for all; other masks as they are."""

@@ -7,6 +7,7 @@ stand the bias's. Masks of others have four dimensions.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -124,7 +125,7 @@ def shortened(mask: Tensor | None, past: int | Tensor) -> Tensor | None:
         return mask
     first = int(past)
     # All layers have the same mask; what has no version may have changed.
-    stamp = None if mask.is_inference() else (first, mask._version)
+    stamp = None if mask.is_inference() else (first, mask._version, mask.data_ptr())
     held = getattr(mask, _SHORT, None)
     if held is None or held[0] != stamp or stamp is None:
         keys = mask[:, 0, -1]  # the last query sees most
@@ -173,7 +174,10 @@ def locant_attention(
             past = position_bias.past if position_bias.table is not None else past
             position_bias = None if position_bias.dense is None else position_bias.dense()
         seen = whole_mask(attention_mask, causal, past, queries, keys, query.device)
+        # A module that was restored still comes here while its config asks for us.
+        modeling = sys.modules.get(type(module).__module__)
         eager: Any = getattr(module, "eager", None)
+        eager = getattr(modeling, "eager_attention_forward", None) if eager is None else eager
         if weights and eager is not None:
             return eager(
                 module, query, key, value, additive(seen, query.dtype),

@@ -15,6 +15,8 @@ from .._lasting import lasting
 from ._projection import Projection
 from ._traced import is_traced
 
+_LAYERS = (nn.Linear, Projection, nn.LayerNorm, nn.Embedding)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _steps = 0
 
 
@@ -68,12 +70,12 @@ class Kept:
 
 
 def plain(layer: nn.Module) -> bool:
-    """Whether a linear layer or a norm is its weight and bias and no more: no adapter, no hook."""
-    if type(layer) not in (nn.Linear, Projection, nn.LayerNorm) or "forward" in layer.__dict__:
+    """Whether a layer is its weight and bias and no more: no adapter, no hook."""
+    if type(layer) not in _LAYERS or "forward" in layer.__dict__:
         return False
-    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks)
-    of_all = (modules._global_forward_hooks, modules._global_forward_pre_hooks)
-    return not any(hooks) and not any(of_all)
+    return not any(getattr(layer, name) for name in _HOOKS) and not any(
+        getattr(modules, "_global" + name, None) for name in _HOOKS
+    )
 
 
 def may_keep(training: bool, sources: list[Tensor]) -> bool:

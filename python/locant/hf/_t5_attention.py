@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..position import T5
 from ._family import NAME, PREFIX
 from ._interface import Bias
+from ._kept import plain
 
 HOW = 'attention implementation "locant"; biases stay a table, keys to ignore stay [batch, keys]'
 _INDEX = PREFIX + "index"
@@ -69,5 +70,7 @@ class BiasAsTable:
         if "relative_attention_bias" not in self._modules:
             return Bias(None, None, past_seen_tokens)
         dense = partial(inherited, query_length, key_length, device, past_seen_tokens)
-        table = self._modules["relative_attention_bias"].weight
-        return Bias(table, self.__dict__[_INDEX], past_seen_tokens, dense)
+        own = self._modules["relative_attention_bias"]
+        if not plain(own):
+            return dense()
+        return Bias(own.weight, self.__dict__[_INDEX], past_seen_tokens, dense)

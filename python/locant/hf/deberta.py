@@ -73,6 +73,7 @@ class LocantDebertaEncoder(DisentangledStack, DebertaEncoder):
     """DebertaEncoder without matrices of tokens by tokens."""
 
     replaces = DebertaEncoder
+    attention_class = DisentangledSelfAttention
 
 
 def prepare(module: nn.Module) -> None:

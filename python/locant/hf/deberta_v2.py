@@ -73,6 +73,7 @@ class LocantDebertaV2Encoder(DisentangledStack, DebertaV2Encoder):
     """DebertaV2Encoder without matrices of tokens by tokens."""
 
     replaces = DebertaV2Encoder
+    attention_class = DisentangledSelfAttention
 
     def train(self, mode: bool = True) -> Any:
         """As any module's, and forgets the kept table."""

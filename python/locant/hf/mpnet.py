@@ -13,6 +13,7 @@ from ..position import Mpnet
 from ._blind import averaged, blind_rows
 from ._family import NAME, PREFIX, Family
 from ._interface import DENSE, WEIGHTS, Bias, additive, key_mask, say_original, whole_mask
+from ._kept import plain
 
 _INDEX = PREFIX + "index"
 _BUCKETS = 32  # what the encoder calls with, whatever its configuration says
@@ -25,8 +26,10 @@ class LocantMPNetEncoder(MPNetEncoder):
 
     def _whole(self) -> bool:
         """Whether all attention inside is ours: some may have been restored."""
-        inside = (layer.attention.attn for layer in self.layer)  # type: ignore[union-attr]
-        return all(isinstance(attn, LocantMPNetSelfAttention) for attn in inside)
+        return all(isinstance(m, LocantMPNetSelfAttention) for m in self._inside())
+
+    def _inside(self) -> list[nn.Module]:
+        return [m for m in self.modules() if isinstance(m, MPNetSelfAttention)]
 
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any
@@ -44,10 +47,10 @@ class LocantMPNetEncoder(MPNetEncoder):
         """A `Bias`; the matrix for positions or buckets of the caller's own."""
         matrix = partial(super().compute_position_bias, x, position_ids, num_buckets)
         ours = self._whole() and self.config._attn_implementation == NAME
+        ours = ours and plain(self.relative_attention_bias)
         if not ours or position_ids is not None or num_buckets != _BUCKETS:
             return matrix()
-        first: Any = self.layer[0]
-        index = first.attention.attn.__dict__[_INDEX]
+        index = self._inside()[0].__dict__[_INDEX]
         return Bias(self.relative_attention_bias.weight, index, 0, matrix)
 
 

@@ -241,3 +241,13 @@ def embed(scheme: BuiltIn, positions: Tensor) -> Tensor:
         torch.ops.locant.scheme_embed, scheme.specification, scheme.sizes(), flat, parameters
     )
     return rows.reshape(*positions.shape, scheme.width).to(positions.device)
+
+
+def _embed_fake(
+    specification: str, sizes: Sequence[int], positions: Tensor, parameters: list[Tensor]
+) -> Tensor:
+    del specification, parameters
+    return positions.new_empty((positions.shape[0], sizes[2]), dtype=torch.float64)
+
+
+torch.library.register_fake("locant::scheme_embed", _embed_fake)
