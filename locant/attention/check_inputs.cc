@@ -125,8 +125,9 @@ void check_options(Check& check, const Options& options) {
   check.require(options.softcap == 0 || (options.softcap >= Single::min() && options.softcap <= kLargestCap),
                 "softcap must be 0 (none) or positive, normal in single precision, up to 1e+38, got ",
                 options.softcap);
-  check.require(!(options.softcap > 0) || !(scale / options.softcap > kSteepest),
-                "scale / softcap must be at most ", kSteepest, ", got ", scale, " / ", options.softcap);
+  const double steepness = std::abs(options.scale.value_or(1)) / options.softcap;  // the default is smaller
+  check.require(!(options.softcap > 0) || !(steepness > kSteepest), "scale / softcap must be at most ", kSteepest,
+                ", got ", options.scale.value_or(1), " / ", options.softcap);
 }
 
 template <class T>

@@ -159,9 +159,10 @@ void check_terms_gradient(Check& check, const Terms<T>& terms, const Terms<T>& g
 bool check_scales(Check& check, const char* name, const Rotation& rotation, int64_t position) {
   double steepest = 0;
   for (double growth : rotation.log_growth) steepest = std::max(steepest, std::abs(growth));
+  if (steepest == 0) return true;
   const double away = std::abs(static_cast<double>(position) - static_cast<double>(rotation.center));
   return check.require(away * steepest <= kLargestLog, "the rotation's scales leave single precision beyond ",
-                       static_cast<int64_t>(kLargestLog / std::max(steepest, 1e-300)), " of their center, position ",
+                       static_cast<int64_t>(std::min(kLargestLog / steepest, 9e18)), " of their center, position ",
                        rotation.center, ", got ", position, " in ", name);
 }
 

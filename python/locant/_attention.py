@@ -11,6 +11,7 @@ from . import _composed, _ops
 from ._check import (
     Positions,
     Window,
+    check_learns_nothing,
     check_number,
     check_options,
     check_terms,
@@ -75,7 +76,7 @@ def attention(
     On other devices than CPUs the same is composed of PyTorch's operators, in quadratic memory,
     with a warning once.
     """
-    arguments, dtype, dense = _arguments(
+    arguments, dtype, dense, terms = _arguments(
         q, k, v, position, causal, window, scale, softcap, dropout, key_padding_mask,
         positions, cu_seqlens_q, cu_seqlens_k,
     )  # fmt: skip
@@ -83,12 +84,16 @@ def attention(
         check_types(*arguments[:3])
         out, lse = _composed.run(_ops.Arguments(*arguments), dense)
     else:
+        for name, number in (("scale", scale), ("softcap", softcap), ("dropout", dropout)):
+            if isinstance(number, Tensor):
+                check_learns_nothing("attention", name, number)
         try:
             out, lse = _ops.run(arguments)
-        except (RuntimeError, ValueError):
+        except (AttributeError, RuntimeError, ValueError):
             if not torch.compiler.is_compiling():
                 explain(*arguments[:3])
                 explain_position(position)
+                explain_terms("attention", terms)
             raise
     if out.dtype != dtype:
         out = out.to(dtype)
@@ -116,13 +121,14 @@ def composed_attention(
 
     Arguments, results and errors as there.
     """
-    arguments, dtype, dense = _arguments(
+    arguments, dtype, dense, terms = _arguments(
         q, k, v, position, causal, window, scale, softcap, dropout, key_padding_mask,
         positions, cu_seqlens_q, cu_seqlens_k,
     )  # fmt: skip
     explain(*arguments[:3])
     a = _ops.Arguments(*arguments)
     if not torch.compiler.is_compiling():
+        explain_terms("attention", terms)
         a = check_options(a)
     if a.q.is_cpu and not torch.compiler.is_compiling():
         for name, at in (("q_positions", a.q_positions), ("k_positions", a.k_positions)):
@@ -147,13 +153,15 @@ def _arguments(
     positions: Positions | None,
     cu_seqlens_q: Tensor | None,
     cu_seqlens_k: Tensor | None,
-) -> tuple[tuple[Any, ...], torch.dtype, Any]:
-    """The operators' arguments, the type of the result, and a scheme's dense form."""
+) -> tuple[tuple[Any, ...], torch.dtype, Any, Terms | None]:
+    """The operators' arguments, the type of the result, a scheme's dense form, and its terms."""
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         check_types(q, k, v)
     causal, left, right = limits("attention", causal, window)
     for name, number in (("scale", scale), ("softcap", softcap), ("dropout", dropout)):
         check_number("attention", name, number)
+    if dropout is None:
+        raise TypeError("attention: dropout must be a number, got None")
     device = q.device.type
     known = device == "cpu" or torch.amp.is_autocast_available(device)
     autocast = known and torch.is_autocast_enabled(device)
@@ -182,6 +190,7 @@ def _arguments(
 
     flat, scaled = _NO_TERMS, 0
     scheme, width, layer, dense = "", 1, 0, None
+    terms: Terms | None = None
     if position is not None:
         if isinstance(position, Terms):
             terms = position
@@ -223,7 +232,7 @@ def _arguments(
             scale = scale * terms.scale_factor
             if terms.scheme is not None:
                 scheme, _, width, layer, dense = terms.scheme
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, OverflowError, TypeError, ValueError):
             explain_terms("attention", terms)
             raise
     seed = None
@@ -233,7 +242,7 @@ def _arguments(
     return (
         q, k, v, number_per_key, q_positions, k_positions, cu_seqlens_q, cu_seqlens_k, *flat, seed,
         scheme, width, layer, scaled, causal, left, right, scale, softcap or 0.0, dropout,
-    ), dtype, dense  # fmt: skip
+    ), dtype, dense, terms  # fmt: skip
 
 
 def _flatten(terms: Terms, dtype: torch.dtype) -> tuple[tuple[Any, ...], int]:

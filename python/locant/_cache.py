@@ -23,6 +23,8 @@ def lowered(position: Scheme | Terms | None, call: Call) -> Terms:
     terms = position if isinstance(position, Terms) else position(call)
     check_terms("decode", position, terms)
     if terms.scheme is None:
+        if not isinstance(terms.rotation, (Tensor, type(None))):
+            explain_terms("decode", terms)
         return terms
     explain_terms("decode", terms)
     specification, parameters, width, layer, _ = terms.scheme

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any
 
@@ -108,10 +109,14 @@ def check_number(operation: str, name: str, number: Any) -> None:
         return
     if not isinstance(number, Tensor) or number.dim() or number.is_complex() or number.is_meta:
         raise TypeError(f"{operation}: {name} must be a number, got {number!r}")
-    if number.requires_grad:
+
+
+def check_learns_nothing(operation: str, name: str, number: Tensor) -> None:
+    """TypeError where a number of the fused kernel would get a gradient."""
+    if number.requires_grad and torch.is_grad_enabled():
         raise TypeError(
-            f"{operation}: {name} must be a number without a gradient, got {number!r}; to learn "
-            "it multiply q by it"
+            f"{operation}: {name} has no gradient here, got {number!r}; locant.composed_attention "
+            "has one"
         )
 
 
@@ -201,13 +206,16 @@ def check_terms(operation: str, position: Any, terms: Any) -> None:
         )
 
 
-def explain_terms(operation: str, terms: Terms) -> None:
+def explain_terms(operation: str, terms: Terms | None) -> None:
     """Raises what is wrong with the types of terms, and of what they are made of."""
+    if terms is None:
+        return
     for name, value in terms._asdict().items():
         if name == "scale_factor":
-            if not isinstance(value, (float, int)) or not -_DOUBLE_END < value < _DOUBLE_END:
-                raise TypeError(
-                    f"{operation}: position's scale_factor must be a finite number, got {value!r}"
+            check_number(operation, "position's scale_factor", value)
+            if value is None or not math.isfinite(value):
+                raise ValueError(
+                    f"{operation}: position's scale_factor must be finite, got {value!r}"
                 )
         elif value is not None:
             kinds = _PARTS.get(name)
@@ -224,13 +232,13 @@ _PARTS: dict[str, tuple[type, dict[str, Any]]] = {
         {
             "table": Tensor,
             "index": Tensor,
-            "scaled": bool,
+            "scaled": (bool, Integral),
             "left": (Tensor, type(None)),
             "right": (Tensor, type(None)),
         },
     ),
-    "query_rows": (RowPerDistance, {**_OF_ROWS, "scaled": bool}),
-    "key_rows": (RowPerDistance, {**_OF_ROWS, "scaled": bool}),
+    "query_rows": (RowPerDistance, {**_OF_ROWS, "scaled": (bool, Integral)}),
+    "key_rows": (RowPerDistance, {**_OF_ROWS, "scaled": (bool, Integral)}),
     "value_rows": (ValuePerDistance, _OF_ROWS),
     "scheme": (
         SchemeTerm,
@@ -278,9 +286,7 @@ def explain(q: Any, k: Any, v: Any) -> None:
 
 def explain_position(position: Any, error: Exception | None = None) -> None:
     """Raises what is wrong with the position of a call that failed."""
-    if isinstance(position, Terms):
-        explain_terms("attention", position)
-    elif isinstance(position, BuiltIn):
+    if isinstance(position, BuiltIn):
         position.check_parameters("attention")
     elif not isinstance(position, Scheme) and isinstance(
         error, (AttributeError, NotImplementedError, TypeError)

@@ -162,7 +162,7 @@ def decode(
     try:
         flat, scaled = _flatten(terms, _ops.real(q.dtype))
         factor = (head_size**-0.5 if scale is None else scale) * terms.scale_factor
-    except (AttributeError, TypeError):
+    except (AttributeError, OverflowError, TypeError):
         explain_terms("decode", terms)
         raise
     if terms.rotation is not None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import _library  # noqa: F401
+from ._traced import is_traced
 
 # Indices in the argument list: tensors first, then numbers.
 TENSORS = 22
@@ -254,7 +255,7 @@ class TransformedFunction(torch.autograd.Function):
 
 def run(arguments: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
     """Attention on the CPU: out [B, H, Q, Dv] and its log-sum-exp [B, H, Q]."""
-    if torch.compiler.is_compiling() or torch._C._is_tracing():
+    if is_traced():
         return torch.ops.locant.attention.default(*arguments)
     if torch._C._are_functorch_transforms_active():
         return TransformedFunction.apply(*arguments)

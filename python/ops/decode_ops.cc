@@ -94,6 +94,10 @@ std::pair<Tensor, Tensor> run(const DecodeArguments& a) {
   if (a.terms.scheme.empty()) {
     TermArguments shared = a.terms;
     if (shared.rotation && shared.rotation->dim() == 2) {
+      if (shared.rotation->size(0) != a.q.size(0)) {
+        fail(kOperation, "rotation must have a row for each of the ", a.q.size(0), " sequences, got ",
+             shared.rotation->size(0));
+      }
       for (int64_t b = 0; b < shared.rotation->size(0); ++b) {
         rotations.push_back(rotation_of(kOperation, *shared.rotation, b));
       }

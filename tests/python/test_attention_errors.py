@@ -75,7 +75,7 @@ class Nothing(position.Scheme):
         (ValueError, "scale must be finite", lambda: attention(Q, Q, Q, scale=Fraction(10**400))),
         (
             TypeError,
-            "scale must be a number without a gradient",
+            "scale has no gradient here",
             lambda: attention(Q, Q, Q, scale=torch.ones((), requires_grad=True)),
         ),
         (
@@ -106,13 +106,36 @@ class Nothing(position.Scheme):
             ),
         ),
         (
+            ValueError,
+            "position's scale_factor must be finite",
+            lambda: attention(Q, Q, Q, Terms(scale_factor=10**400)),
+        ),
+        (
+            TypeError,
+            r"position's scheme\.parameters must be a Tensor, got int",
+            lambda: attention(Q, Q, Q, Terms(scheme=position.SchemeTerm("alibi", 3))),
+        ),
+        (
+            TypeError,
+            r"position's number\.index must be a Tensor, got int",
+            lambda: composed_attention(
+                Q, Q, Q, Terms(number=position.NumberPerDistance(torch.zeros(1, 1), 3))
+            ),
+        ),
+        (
+            TypeError,
+            "decode: position's rotation must be a Tensor, got int",
+            lambda: KVCache(1, 1, 4, 8, position=Terms(rotation=3)),
+        ),
+        (TypeError, "dropout must be a number", lambda: attention(Q, Q, Q, dropout=None)),
+        (
             TypeError,
             "decode: position's scheme must be a SchemeTerm, got str",
             lambda: KVCache(1, 1, 4, 8, position=Terms(scheme="alibi")),
         ),
         (
             TypeError,
-            "decode: position's scale_factor must be a finite number, got 'x'",
+            "decode: position's scale_factor must be a number, got 'x'",
             lambda: decode(Q[:, :1], KVCache(1, 1, 4, 4, position=Terms(scale_factor="x"))),
         ),
         (ValueError, "scale must be finite", lambda: attention(Q, Q, Q, scale=10**400)),
@@ -124,7 +147,7 @@ class Nothing(position.Scheme):
         ),
         (
             TypeError,
-            "position's scale_factor must be a finite number, got 'x'",
+            "position's scale_factor must be a number, got 'x'",
             lambda: attention(Q, Q, Q, Terms(scale_factor="x")),
         ),
         (

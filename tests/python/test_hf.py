@@ -195,6 +195,27 @@ def test_layers_may_be_wrapped(name: str, first: bool) -> None:
     hf_models.check_values(name, output(model, name), want, hf_models.sums(model, 24))
 
 
+@pytest.mark.filterwarnings("ignore:locant. .* own attention")
+@pytest.mark.parametrize("name", ["mpnet", "deberta", "deberta v3"])
+def test_layers_of_others_get_what_transformers_gives_them(name: str) -> None:
+    class Foreign(nn.Module):
+        def forward(self, hidden: Tensor, *rest: Any, **more: Any) -> Any:
+            for given in (*rest, *more.values()):
+                assert given is None or isinstance(given, (Tensor, bool))
+                assert not isinstance(given, Tensor) or given.dim() > 2 or given.is_floating_point()
+            return hidden, None
+
+    model = make(name)
+    model.base_model.encoder.layer[1] = Foreign()
+    ids, mask = padded(12, [12, 7], "right", model.config.pad_token_id)
+    other = hf_models.accelerated(model)
+    call = {"input_ids": ids, "attention_mask": mask}
+    with torch.no_grad():
+        want = copy.deepcopy(model).double()(**call)[0]
+        hf_models.check_values(name, other(**call)[0], want, hf_models.sums(model, 24))
+
+
+@pytest.mark.filterwarnings("ignore:locant. .* own attention")
 @pytest.mark.parametrize("name", ["t5 encoder", "mpnet"])
 def test_hooks_on_the_table_of_biases_take_part(name: str) -> None:
     model = make(name)

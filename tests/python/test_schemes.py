@@ -383,9 +383,28 @@ def test_positions_that_nobody_adds_are_missed_once(text: str) -> None:
         attention(q, q, q, again)
 
 
+class Rows(torch.nn.Module):
+    """To export what a scheme adds to embeddings."""
+
+    def __init__(self, scheme: Any) -> None:
+        super().__init__()
+        self.scheme = scheme
+
+    def forward(self, at: torch.Tensor) -> torch.Tensor:
+        """Rows at positions."""
+        return self.scheme.embed(at)
+
+
 @pytest.mark.parametrize("text", ["sinusoidal", "learned(rows=64)"])
 def test_rows_compiled(text: str) -> None:
     scheme = position.make(text, num_heads=2, head_size=8, width=16)
     run = torch.compile(lambda at: scheme.embed(at) * 2, backend="aot_eager", fullgraph=True)
     at = torch.arange(5)
-    assert torch.equal(run(at), scheme.embed(at) * 2)
+    rows = run(at)
+    q = torch.randn(1, 2, 5, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attention(q, q, q, scheme)  # compiled calls count, too
+    assert torch.equal(rows, scheme.embed(at) * 2)
+    exported = torch.export.export(Rows(scheme), (at,))
+    assert torch.equal(exported.module()(at), scheme.embed(at))

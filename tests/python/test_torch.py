@@ -39,7 +39,7 @@ class Attend(nn.Module):
 
 def operator_arguments(text: str, dtype: torch.dtype) -> tuple[Any, ...]:
     """Of torch.ops.locant.attention, every floating tensor asking for a gradient."""
-    arguments, _, _ = _arguments(
+    arguments, *_ = _arguments(
         *draw(dtype=dtype), cases.make(text, H, D).to(dtype), True, None, None, None,
         0.25, torch.randn(1, L), None, None, None,
     )  # fmt: skip

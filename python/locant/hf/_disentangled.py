@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from .. import _ops
 from .._attention import attention
 from .._lasting import lasting
+from .._traced import is_traced
 from ..position import RowPerDistance, Terms, index_map, look_up
 from ..position.deberta import distance_map
 from ._blind import averaged
-from ._family import PREFIX
+from ._family import PREFIX, attention_in
 from ._interface import DENSE, WEIGHTS, say_original
 from ._kept import Kept, may_keep, plain
-from ._traced import is_traced
 
 HOW = "disentangled attention; projected positions are kept in evaluation"
 STANDARD = "standard"
@@ -194,13 +194,15 @@ class DisentangledStack:
     """In front of transformers' encoders: no matrices of tokens by tokens."""
 
     relative_attention: bool
+    layer: Any
     attention_class: type[nn.Module]  # transformers'
 
     def _whole(self) -> bool:
         """Whether all attention inside is ours: some may have been restored."""
-        stack: Any = self
-        inside = (m for m in stack.modules() if isinstance(m, self.attention_class))
-        return all(isinstance(m, Disentangled) for m in inside)
+        return all(
+            isinstance(attention_in(layer, "attention.self", self.attention_class), Disentangled)
+            for layer in self.layer
+        )
 
     def get_attention_mask(self, attention_mask: Tensor) -> Tensor | None:
         """Keys to see, [B, L] bool or None for all; other masks as they are."""

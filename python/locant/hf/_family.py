@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -11,6 +12,16 @@ NAME = "locant"
 """Of the attention implementation, in configs."""
 PREFIX = "_locant_"
 """Attributes that a replaced module holds beside its own; `restore` removes them."""
+
+
+def attention_in(layer: Any, path: str, kind: type[nn.Module]) -> nn.Module | None:
+    """The attention of a stack's layer, also of a layer in a wrapper; None where it is not one."""
+    try:
+        found: nn.Module = attrgetter(path)(layer)
+        return found
+    except AttributeError:
+        inside = [m for m in layer.modules() if isinstance(m, kind)]
+        return inside[0] if len(inside) == 1 else None
 
 
 class Family(NamedTuple):

@@ -24,13 +24,14 @@ from transformers.masking_utils import (
 )
 
 from .._attention import attention
+from .._traced import is_traced
 from ..position import NumberPerDistance, Terms
 from ._blind import averaged, blind_rows
 from ._family import NAME
-from ._traced import is_traced
 
 WEIGHTS = "attention weights (output_attentions) are asked for"
 DENSE = "the mask has something to say about every pair of tokens"
+CHANGED = "a hook or an adapter may change the table of biases"
 _SHORT = "_locant_short"  # attribute of a whole mask: what `shortened` made of it
 _said: set[tuple[str, str]] = set()
 
@@ -146,6 +147,12 @@ def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     return torch.where(mask, zero, torch.finfo(dtype).min)
 
 
+def _eager_of(module: nn.Module) -> Any:
+    """Attention that returns weights; also of a restored module whose config was not restored."""
+    modeling = sys.modules.get(type(module).__module__)
+    return getattr(module, "eager", getattr(modeling, "eager_attention_forward", None))
+
+
 def locant_attention(
     module: nn.Module,
     query: Tensor,
@@ -174,11 +181,8 @@ def locant_attention(
             past = position_bias.past if position_bias.table is not None else past
             position_bias = None if position_bias.dense is None else position_bias.dense()
         seen = whole_mask(attention_mask, causal, past, queries, keys, query.device)
-        # A module that was restored still comes here while its config asks for us.
-        modeling = sys.modules.get(type(module).__module__)
-        eager: Any = getattr(module, "eager", None)
-        eager = getattr(modeling, "eager_attention_forward", None) if eager is None else eager
-        if weights and eager is not None:
+        eager = _eager_of(module) if weights else None
+        if eager is not None:
             return eager(
                 module, query, key, value, additive(seen, query.dtype),
                 scaling=scaling, dropout=dropout, position_bias=position_bias, **kwargs,

@@ -12,8 +12,8 @@ from torch.nn.modules import module as modules
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .._lasting import lasting
+from .._traced import is_traced
 from ._projection import Projection
-from ._traced import is_traced
 
 _LAYERS = (nn.Linear, Projection, nn.LayerNorm, nn.Embedding)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

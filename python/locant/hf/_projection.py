@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from ._traced import is_traced
+from .._traced import is_traced
 
 _FEWEST_ROWS = 8
 _PLAIN = (Tensor, nn.Parameter)

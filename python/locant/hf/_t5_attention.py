@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..position import T5
 from ._family import NAME, PREFIX
-from ._interface import Bias
+from ._interface import CHANGED, Bias, say_original
 from ._kept import plain
 
 HOW = 'attention implementation "locant"; biases stay a table, keys to ignore stay [batch, keys]'
@@ -72,5 +72,7 @@ class BiasAsTable:
         dense = partial(inherited, query_length, key_length, device, past_seen_tokens)
         own = self._modules["relative_attention_bias"]
         if not plain(own):
+            module: Any = self
+            say_original(module, CHANGED)
             return dense()
         return Bias(own.weight, self.__dict__[_INDEX], past_seen_tokens, dense)

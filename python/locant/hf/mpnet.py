@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,8 @@ from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAtte
 from .._attention import attention
 from ..position import Mpnet
 from ._blind import averaged, blind_rows
-from ._family import NAME, PREFIX, Family
-from ._interface import DENSE, WEIGHTS, Bias, additive, key_mask, say_original, whole_mask
+from ._family import NAME, PREFIX, Family, attention_in
+from ._interface import CHANGED, DENSE, WEIGHTS, Bias, additive, key_mask, say_original, whole_mask
 from ._kept import plain
 
 _INDEX = PREFIX + "index"
@@ -28,8 +29,8 @@ class LocantMPNetEncoder(MPNetEncoder):
         """Whether all attention inside is ours: some may have been restored."""
         return all(isinstance(m, LocantMPNetSelfAttention) for m in self._inside())
 
-    def _inside(self) -> list[nn.Module]:
-        return [m for m in self.modules() if isinstance(m, MPNetSelfAttention)]
+    def _inside(self) -> Iterator[nn.Module | None]:
+        return (attention_in(layer, "attention.attn", MPNetSelfAttention) for layer in self.layer)
 
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any
@@ -47,10 +48,13 @@ class LocantMPNetEncoder(MPNetEncoder):
         """A `Bias`; the matrix for positions or buckets of the caller's own."""
         matrix = partial(super().compute_position_bias, x, position_ids, num_buckets)
         ours = self._whole() and self.config._attn_implementation == NAME
-        ours = ours and plain(self.relative_attention_bias)
-        if not ours or position_ids is not None or num_buckets != _BUCKETS:
+        changed = not plain(self.relative_attention_bias)
+        if ours and changed:
+            say_original(self, CHANGED)
+        if not ours or changed or position_ids is not None or num_buckets != _BUCKETS:
             return matrix()
-        index = self._inside()[0].__dict__[_INDEX]
+        first: Any = next(self._inside())
+        index = first.__dict__[_INDEX]
         return Bias(self.relative_attention_bias.weight, index, 0, matrix)
 
 

@@ -123,7 +123,8 @@ def rotation(
 
     frequency: [n], turns the first 2 n channels. layout: "interleaved" pairs (2t, 2t + 1) or
     "half-split" pairs (t, t + n). The pairs are multiplied by `magnitude` and, with log_growth [n],
-    q by exp((p - center) log_growth[t]) and k by its inverse (xPos). Angles are computed in double.
+    q by exp((p - center) log_growth[t]) and k by its inverse (xPos), which must stay within single
+    precision, so that no exponent exceeds 85 (a KVCache refuses it). Angles are computed in double.
     Returns float64 [5 + n] or [5 + 2n], the form the kernel takes.
     """
     if layout not in ("interleaved", "half-split"):
