@@ -165,7 +165,7 @@ const std::vector<Wrong>& wrong_options_and_terms() {
       {"softcap too large", [](Spoiled& s) { s.options.softcap = 1.2e38; }, {"softcap", "up to 1e+38, got 1.2000000000000001e+38"}},
       {"scale over softcap",
        [](Spoiled& s) { s.options.scale = -0x1p100, s.options.softcap = 0x1p-30; },
-       {"scale / softcap must be at most 1e+30, got 1.2676506002282294e+30 / 9.3132257461547852e-10"}},
+       {"scale / softcap must be at most 1e+30, got -1.2676506002282294e+30 / 9.3132257461547852e-10"}},
       {"infinite scale",
        [](Spoiled& s) { s.options.scale = kInfinity; },
        {"scale must be finite in single precision, up to 2.35e+38 in size, got inf"}},
