@@ -188,8 +188,7 @@ void check_decode(const DecodeInputs<T>& in, const Terms<Real<T>>& terms, const 
       good = !in.q_positions || check_position(check, "q_positions", b, i, query_position(in, b, i));
     }
     for (int64_t j = 0; good && in.k_positions && j < length; ++j) {
-      good = check_position(check, "k_positions", b, j,
-                            in.k_positions(in.k_positions.shape[0] == 1 ? 0 : b, j));
+      good = check_position(check, "k_positions", b, j, key_position(in, b, j));
     }
     if (in.rotations) {
       Terms<Real<T>> only;
@@ -201,8 +200,7 @@ void check_decode(const DecodeInputs<T>& in, const Terms<Real<T>>& terms, const 
         good = check_scales(check, "q_positions", *rotation, query_position(in, b, i));
       }
       for (int64_t j = 0; good && !cache.keys_turned && j < length; ++j) {
-        const auto& given = in.k_positions;
-        good = check_scales(check, "k_positions", *rotation, given ? given(given.shape[0] == 1 ? 0 : b, j) : j);
+        good = check_scales(check, "k_positions", *rotation, key_position(in, b, j));
       }
       check_turned(check, cache.keys_turned, *rotation);
       check.require(!rotation->follows_length || in.rotations || length == cache.lengths(0),

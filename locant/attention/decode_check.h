@@ -39,4 +39,11 @@ int64_t query_position(const DecodeInputs<T>& inputs, int64_t b, int64_t i) {
   return (first < 0 ? 0 : first) + i;
 }
 
+// Where key j of sequence b stands.
+template <class T>
+int64_t key_position(const DecodeInputs<T>& inputs, int64_t b, int64_t j) {
+  const auto& given = inputs.k_positions;
+  return given ? given(given.shape[0] == 1 ? 0 : b, j) : j;
+}
+
 }  // namespace locant::attention

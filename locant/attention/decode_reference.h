@@ -52,10 +52,7 @@ void decode(const DecodeInputs<T>& in, const Terms<Real<T>>& terms, const Option
     std::vector<R> q, k, v, numbers, out(static_cast<size_t>(H * Q * Dv)), lse(static_cast<size_t>(H * Q));
     std::vector<int64_t> q_positions, k_positions;
     for (int64_t i = 0; i < Q; ++i) q_positions.push_back(query_position(in, b, i));
-    for (int64_t j = 0; j < K; ++j) {
-      const auto& given = in.k_positions;
-      k_positions.push_back(given ? given(given.shape[0] == 1 ? 0 : b, j) : j);
-    }
+    for (int64_t j = 0; j < K; ++j) k_positions.push_back(key_position(in, b, j));
     for (int64_t h = 0; h < H; ++h) {
       for (int64_t i = 0; i < Q; ++i) {
         for (int64_t c = 0; c < D; ++c) q.push_back(widened(in.q(b, h, i, c)));

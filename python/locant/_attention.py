@@ -130,9 +130,8 @@ def composed_attention(
     if not torch.compiler.is_compiling():
         explain_terms("attention", terms)
         a = check_options(a)
-    if a.q.is_cpu and not torch.compiler.is_compiling():
         for name, at in (("q_positions", a.q_positions), ("k_positions", a.k_positions)):
-            if at is not None and at.numel():
+            if a.q.is_cpu and at is not None and at.numel():
                 low_high(f"attention: {name}", at)
     out, lse = _composed.composed(a, dense)
     out = out.to(dtype)
@@ -178,7 +177,7 @@ def _arguments(
         places = k.shape[2] if k.dim() == 4 else -1
         number_per_key = key_numbers("attention", key_padding_mask, q, places)
     if positions is not None:
-        q_positions, k_positions = pair(positions)
+        q_positions, k_positions = pair("attention", positions, both=True)
     if cu_seqlens_q is not None or cu_seqlens_k is not None:
         if cu_seqlens_q is None or cu_seqlens_k is None:
             raise ValueError("attention: give cu_seqlens_q and cu_seqlens_k, or neither")

@@ -26,9 +26,12 @@ def lowered(position: Scheme | Terms | None, call: Call) -> Terms:
         if not isinstance(terms.rotation, (Tensor, type(None))):
             explain_terms("decode", terms)
         return terms
-    explain_terms("decode", terms)
-    specification, parameters, width, layer, _ = terms.scheme
-    rotating = _rotating(specification, call.heads, call.head_size, width, layer)
+    try:
+        specification, parameters, width, layer, _ = terms.scheme
+        rotating = _rotating(specification, call.heads, call.head_size, width, layer)
+    except (TypeError, ValueError):
+        explain_terms("decode", terms)
+        raise
     if rotating is None:
         return terms
     others = [name for name in Terms._fields[:6] if getattr(terms, name) is not None]

@@ -22,26 +22,26 @@ from .position.terms import (
 
 _FLOATING = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _WINDOW_END = 1 << 63
-_DOUBLE_END = 1 << 1023
 
 Positions = Tensor | tuple[Tensor, Tensor]
 Window = int | tuple[int, int]
 
 
-def pair(positions: Positions) -> tuple[Tensor, Tensor]:
-    """Positions of queries and of keys, each [B or 1, L] int64."""
-    both = positions if isinstance(positions, (tuple, list)) else (positions, positions)
-    if len(both) != 2:
+def pair(operation: str, positions: Any, both: bool) -> tuple[Tensor, Tensor | None]:
+    """Positions of queries and of keys, each [B or 1, L] int64; one is for both, or the first."""
+    given = positions
+    if not isinstance(positions, (tuple, list)):
+        given = (positions, positions if both else None)
+    if len(given) != 2:
         raise ValueError(
-            "attention: positions must be one tensor or a pair of tensors, got a "
-            f"{type(both).__name__} of {len(both)}"
+            f"{operation}: positions must be one tensor or a pair of tensors, got a "
+            f"{type(given).__name__} of {len(given)}"
         )
-    q_positions, k_positions = (whole("attention: positions", p) for p in both)
-    if q_positions.dim() == 1:
-        q_positions = q_positions[None]
-    if k_positions.dim() == 1:
-        k_positions = k_positions[None]
-    return q_positions, k_positions
+    name = f"{operation}: positions"
+    of_q = whole(name, given[0])
+    of_k = None if given[1] is None and not both else whole(name, given[1])
+    of_q = of_q[None] if of_q.dim() == 1 else of_q
+    return of_q, of_k[None] if of_k is not None and of_k.dim() == 1 else of_k
 
 
 def whole(name: str, numbers: Any) -> Tensor:

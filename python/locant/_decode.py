@@ -16,7 +16,7 @@ from ._check import (
     explain_terms,
     key_numbers,
     limits,
-    whole,
+    pair,
 )
 from .position.scheme import Call
 
@@ -123,17 +123,7 @@ def decode(
     longest = int(cache.lengths.max())
     q_positions = k_positions = None
     if positions is not None:
-        pair = positions if isinstance(positions, (tuple, list)) else (positions, None)
-        if len(pair) != 2:
-            raise ValueError(
-                "decode: positions must be one tensor or a pair of tensors, got a "
-                f"{type(pair).__name__} of {len(pair)}"
-            )
-        q_positions = whole("decode: positions", pair[0])
-        q_positions = q_positions[None] if q_positions.dim() == 1 else q_positions
-        if pair[1] is not None:
-            k_positions = whole("decode: positions", pair[1])
-            k_positions = k_positions[None] if k_positions.dim() == 1 else k_positions
+        q_positions, k_positions = pair("decode", positions, both=False)
     else:
         q_positions = _of_last(cache, q.shape[2])
     if k_positions is None:

@@ -61,20 +61,23 @@ attention::Options read_options(Reader& reader) {
   return options;
 }
 
+static int64_t count_of(const std::vector<ParameterSpec>& specs) {
+  int64_t total = 0;
+  for (const ParameterSpec& spec : specs) total += spec.size();
+  return total;
+}
+
 // Whether that many numbers are the parameters for values with a channel less, as they are while a gradient of
 // the log-sum-exp adds one.
 static bool fits_fewer_channels(const Scheme& scheme, Sizes sizes, size_t numbers) {
   sizes.value_size = (sizes.value_size ? sizes.value_size : sizes.head_size) - 1;
-  int64_t total = 0;
-  for (const ParameterSpec& spec : scheme.learn(sizes)) total += spec.size();
-  return total == static_cast<int64_t>(numbers);
+  return count_of(scheme.learn(sizes)) == static_cast<int64_t>(numbers);
 }
 
 SchemeOfCall::SchemeOfCall(const TermArguments& arguments, const Call& call)
     : scheme_(make_scheme(arguments.scheme)), call_(call), specs_(scheme_->learn(call.sizes)) {
   if (arguments.scheme_parameters) numbers_ = vector_of<double>(*arguments.scheme_parameters);
-  int64_t total = 0;
-  for (const ParameterSpec& spec : specs_) total += spec.size();
+  const int64_t total = count_of(specs_);
   if (total != static_cast<int64_t>(numbers_.size())) {
     const char* why = "";
     if (total > static_cast<int64_t>(numbers_.size()) && fits_fewer_channels(*scheme_, call.sizes, numbers_.size())) {
